@@ -1,0 +1,45 @@
+# Everything a developer does. Each target sets itself up: a fresh clone needs `make test` and nothing before it.
+# For set-up: PYTHON names the interpreter, TORCH_INDEX where PyTorch's builds are looked for. `make torture ROWS=1,2` runs some rows.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+READY := .venv/.ready
+WORKERS ?= 2
+ROWS ?=
+
+export OMP_NUM_THREADS = 1
+export TOKENIZERS_PARALLELISM = false
+export TORCH_INDEX
+export ROWS
+
+.PHONY: setup test coverage check format claims torture mutants
+
+$(READY): pyproject.toml constraints.txt scripts/setup.py
+	$(PYTHON) scripts/setup.py
+	@touch $@
+
+setup: $(READY)
+
+test: $(READY)
+	$(PY) -m pytest -n $(WORKERS)
+
+coverage: $(READY)
+	$(PY) -m pytest -n $(WORKERS) --cov --cov-report=term --cov-fail-under=90
+
+check: $(READY)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: $(READY)
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+claims: $(READY)
+	$(PY) -m qkv.claims
+
+torture: $(READY)
+	$(PY) -m tests.torture
+
+mutants: $(READY)
+	$(PY) -m tests.mutants
