@@ -1,10 +1,10 @@
 """What a user did, in one sentence: the value, the limit and the remedy. A broken invariant of ours asserts instead.
 
-The command line prints the sentence on stderr and exits with code 2; no traceback. Everything here is raised on purpose.
+The command line prints the sentence on stderr and exits with code 2; no traceback. All of it is raised on purpose.
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Iterable
 
 
 class QkvError(Exception):
