@@ -1,0 +1,65 @@
+"""What the documents tell a reader to type exists: make's targets, the verbs, their flags."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from qkv.cli.main import HELP, VERBS
+from qkv.cli.options import split_overrides
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+    (ROOT / "docs").glob("*.md")
+)
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def code(text: str) -> list[str]:
+    """The lines of fenced blocks and the spans between backticks."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    joined = "\n".join(blocks).replace("\\\n", " ")
+    return [*joined.splitlines(), *spans]
+
+
+def strangers(line: str) -> list[str]:
+    """What a line of shell names that does not exist."""
+    line = line.split(" #")[0]
+    found = []
+    for words in re.findall(r"(?:^|[;&|] *|\$ )make((?: +[\w=.,:/-]+)*)", line):
+        found += [f"make {word}" for word in words.split() if "=" not in word and word not in TARGETS]
+    for verb, rest in re.findall(r"(?:^|[;&|] *|\$ |bin/)qkv +([a-z]+)([^|;&>]*)", line):
+        if verb not in VERBS:
+            found.append(f"qkv {verb}")
+            continue
+        known = import_module(f"qkv.cli.{verb}").parser().flags()
+        flags = [word.split("=")[0] for word in split_overrides(rest.split())[0] if word.startswith("--")]
+        found += [f"qkv {verb} {flag}" for flag in flags if flag not in known]
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_exist(document: Path) -> None:
+    found = {stranger for line in code(document.read_text(encoding="utf-8")) for stranger in strangers(line)}
+    assert not found, found
+
+
+def test_the_help_s_own_example_exists() -> None:
+    examples = [line.strip() for line in HELP.split("start here:")[1].split("verbs:")[0].splitlines() if line.strip()]
+    assert len(examples) == 3
+    assert not [stranger for line in examples for stranger in strangers(line)]
+
+
+def test_a_stranger_is_found() -> None:
+    assert strangers("make nonsense test") == ["make nonsense"]
+    assert strangers("make torture ROWS=1,2") == []
+    assert strangers("cat x | qkv nonsense --config a") == ["qkv nonsense"]
+    assert strangers("$ qkv env --jsno  # one") == ["qkv env --jsno"]
+    assert strangers("qkv env --json > out.json") == []
+
+
+def test_the_readme_s_test_command_is_make_test() -> None:
+    assert "make test" in code((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {"setup", "test", "check", "format", "coverage", "claims", "torture", "mutants"} <= TARGETS
