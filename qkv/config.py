@@ -77,7 +77,9 @@ def settings_of(target: Callable[..., Any]) -> dict[str, Setting]:
     hints = get_type_hints(function, include_extras=True)
     parameters = inspect.signature(target).parameters.values()
     return {
-        p.name: Setting(p.name, hints.get(p.name, Any), p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
+        p.name: Setting(p.name, hints.get(p.name, Any), p.default)
+        for p in parameters
+        if p.kind is inspect.Parameter.KEYWORD_ONLY
     }
 
 
@@ -111,7 +113,9 @@ def part(kind: str, given: Any, where: str = "", default: Any = None) -> Part[An
     if isinstance(given, str):
         given = {"name": str(given)}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{where or kind} is {given!r}; it wants the name of a {kind}: {', '.join(registry.names(kind))}")
+        raise ConfigError(
+            f"{where or kind} is {given!r}; it wants the name of a {kind}: {', '.join(registry.names(kind))}"
+        )
     options = dict(given)
     name = options.pop("name", None)
     if isinstance(default, Part):
@@ -151,7 +155,11 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             below = {"name": below.name, **below.options}
         if isinstance(below, str) and isinstance(value, Mapping) and "name" not in value:
             below = {"name": below}
-        if isinstance(below, Mapping) and isinstance(value, Mapping) and value.get("name", below.get("name")) == below.get("name"):
+        if (
+            isinstance(below, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("name", below.get("name")) == below.get("name")
+        ):
             out[key] = merged(below, value)
         else:
             out[key] = value
@@ -173,7 +181,9 @@ def read(path: Path) -> dict[str, Any]:
     """A YAML file by the rules of YAML 1.2 (`no` is Norwegian); no tags, no aliases, at most 1 MiB."""
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise ConfigError(f"{path} holds {path.stat().st_size:,} bytes; a config has at most {LARGEST_FILE:,}: is it the right file?")
+            raise ConfigError(
+                f"{path} holds {path.stat().st_size:,} bytes; a config has at most {LARGEST_FILE:,}: is it the right file?"
+            )
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path} is not there; a config is a YAML file such as recipes/translate.yaml") from None

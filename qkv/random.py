@@ -92,8 +92,12 @@ class Noise:
     def _index(self, dimension: int, shape: tuple[int, ...], device: torch.device) -> Int[Tensor, "..."]:
         trailing = [1] * (len(shape) - 1 - dimension)
         if dimension == 1 and self.positions is not None and len(shape) > 2:
-            return self.positions.to(torch.int32).view(*([1] if self.positions.dim() == 1 else [shape[0]]), shape[1], *trailing)
-        return torch.arange(shape[dimension], dtype=torch.int32, device=device).view(1, *[1] * (dimension - 1), -1, *trailing)
+            return self.positions.to(torch.int32).view(
+                *([1] if self.positions.dim() == 1 else [shape[0]]), shape[1], *trailing
+            )
+        return torch.arange(shape[dimension], dtype=torch.int32, device=device).view(
+            1, *[1] * (dimension - 1), -1, *trailing
+        )
 
 
 def _to_int32(x: Int[Tensor, "B"]) -> Int[Tensor, "B"]:

@@ -15,7 +15,7 @@ TABLE: dict[str, dict[str, str]] = {
     "mixer": {
         "attention": "qkv.nn.mixers.attention:Attention",
         "lstm": "qkv.nn.mixers.recurrent:Lstm",
-        "convolution": "qkv.nn.mixers.conv:CausalConvolution",
+        "convolution": "qkv.nn.mixers.conv:Convolution",
     },
     "position": {
         "none": "qkv.nn.positions:NoPosition",

@@ -24,7 +24,9 @@ class Predicts(Protocol):
 
     vocabulary: int
 
-    def hidden(self, batch: Batch, noise: Noise | None = None, want: Want = Want()) -> tuple[Float[Tensor, "B T D"], Extras]: ...
+    def hidden(
+        self, batch: Batch, noise: Noise | None = None, want: Want = Want()
+    ) -> tuple[Float[Tensor, "B T D"], Extras]: ...
 
     def projection(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, "V"] | None]: ...
 
@@ -39,10 +41,14 @@ class Steps(Protocol):
         """The state before the first token, a row for each of the batch's."""
         ...
 
-    def extend(self, ids: Int[Tensor, "R k"], state: Decoding, want: Want = Want()) -> tuple[Float[Tensor, "R k D"], Extras]:
+    def extend(
+        self, ids: Int[Tensor, "R k"], state: Decoding, want: Want = Want()
+    ) -> tuple[Float[Tensor, "R k D"], Extras]:
         """Feeds k tokens of each row; the state moves on by k."""
         ...
 
-    def scores(self, hidden: Float[Tensor, "*rows D"], subset: Int[Tensor, "W"] | None = None) -> Float[Tensor, "*rows V"]:
+    def scores(
+        self, hidden: Float[Tensor, "*rows D"], subset: Int[Tensor, "W"] | None = None
+    ) -> Float[Tensor, "*rows V"]:
         """Log-probabilities of the next token (fp32), of all words or of a subset."""
         ...

@@ -64,7 +64,8 @@ class Layout:
         """The boolean matrix, as the last resort; None where everything may be seen."""
         masks: list[Tensor] = []
         index = torch.arange(keys, device=device)
-        if self.causal:
+        newest = queries == 1 and isinstance(self.offset, int) and keys == self.offset + 1
+        if self.causal and not newest:
             offset = self.offset if isinstance(self.offset, int) else self.offset.view(-1, 1, 1, 1)
             seen = index <= torch.arange(queries, device=device).view(1, 1, -1, 1) + offset
             if self.prefix is not None:
@@ -128,7 +129,9 @@ class Extras:
         """The same, as said by the child called `name`."""
         if self is NOTHING or not (self.maps or self.losses or self.loads):
             return NOTHING
-        return Extras(*({f"{name}.{k}".rstrip("."): v for k, v in part.items()} for part in (self.maps, self.losses, self.loads)))
+        return Extras(
+            *({f"{name}.{k}".rstrip("."): v for k, v in part.items()} for part in (self.maps, self.losses, self.loads))
+        )
 
     def __or__(self, other: "Extras") -> "Extras":
         if other is NOTHING:

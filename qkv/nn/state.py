@@ -138,7 +138,9 @@ class Vectors(State):
         self.values = {name: torch.cat([t, other.values[name]]) for name, t in self.values.items()}
 
     def rewind(self, lengths: Rows) -> None:
-        raise AssertionError("recurrent vectors and convolution tails cannot be rewound; their mixers do not declare it")
+        raise AssertionError(
+            "recurrent vectors and convolution tails cannot be rewound; their mixers do not declare it"
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.values)

@@ -24,6 +24,7 @@ class Can:
     cross: bool = False  # looks at a memory other than its own row
     padding: bool = False  # the real positions do not feel the padded ones
     packing: bool = False  # several documents in a row do not feel one another
+    prefix: bool = False  # a causal row may have a beginning that all of it sees
     stepwise: bool = False  # one token, or k, at a time, with a state
     rewind: bool = False  # the state can forget the last tokens
     maps: bool = False  # shows how much each position attends to each
@@ -36,6 +37,7 @@ class Slot:
 
     width: int
     causal: bool = False
+    layer: int = 0  # how many blocks stand below: patterns alternate by it
     memory: str | None = None  # the name of the memory it looks at; None: its own row
     position: "Position | None" = None  # one that rotates or biases
 
