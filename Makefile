@@ -7,8 +7,6 @@ READY := .venv/.ready
 WORKERS ?= 2
 ROWS ?=
 
-export OMP_NUM_THREADS = 1
-export TOKENIZERS_PARALLELISM = false
 export TORCH_INDEX
 export ROWS
 

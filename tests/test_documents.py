@@ -29,7 +29,11 @@ def strangers(line: str) -> list[str]:
     line = line.split(" #")[0]
     found = []
     for words in re.findall(r"(?:^|[;&|] *|\$ )make((?: +[\w=.,:/-]+)*)", line):
-        found += [f"make {word}" for word in words.split() if "=" not in word and word not in TARGETS]
+        found += [
+            f"make {word}"
+            for word in words.split()
+            if not word.startswith("-") and "=" not in word and word not in TARGETS
+        ]
     for verb, rest in re.findall(r"(?:^|[;&|] *|\$ |bin/)qkv +([a-z]+)([^|;&>]*)", line):
         if verb not in VERBS:
             found.append(f"qkv {verb}")
@@ -58,6 +62,14 @@ def test_a_stranger_is_found() -> None:
     assert strangers("cat x | qkv nonsense --config a") == ["qkv nonsense"]
     assert strangers("$ qkv env --jsno  # one") == ["qkv env --jsno"]
     assert strangers("qkv env --json > out.json") == []
+
+
+def test_ci_runs_the_checks_and_the_tests() -> None:
+    (line,) = [
+        line for line in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines() if line.startswith("make")
+    ]
+    assert {"check", "test"} <= set(line.split())
+    assert strangers(line) == []
 
 
 def test_the_readme_s_test_command_is_make_test() -> None:

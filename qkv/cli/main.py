@@ -39,7 +39,10 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line; the exit code."""
     try:
-        code = dispatch(list(sys.argv[1:] if argv is None else argv))
+        try:
+            code = dispatch(list(sys.argv[1:] if argv is None else argv))
+        except SystemExit as left:  # argparse has shown a verb's help
+            code = int(left.code or 0)
         sys.stdout.flush()
         return code
     except QkvError as error:

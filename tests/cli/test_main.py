@@ -57,6 +57,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"qkv {__version__}\n"
 
 
+def test_a_verb_s_help_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["env", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: qkv env")
+
+
 def test_an_unknown_verb_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert front.main(["trian"]) == 2
     assert capsys.readouterr().err == 'qkv: there is no verb "trian"; did you mean "train"?  (qkv --help shows all)\n'
@@ -101,10 +106,12 @@ def test_a_broken_invariant_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         front.main(["env"])
 
 
-def test_a_reader_that_leaves_is_no_fault() -> None:
+# argparse itself forgives a reader that left its help.
+@pytest.mark.parametrize(("argv", "code"), [(["--help"], 141), (["env"], 141), (["env", "--help"], 0)])
+def test_a_reader_that_leaves_is_no_fault(argv: list[str], code: int) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as nobody:
-        done = subprocess.run([sys.executable, "-m", "qkv", "--help"], stdout=nobody, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 141
+        done = subprocess.run([sys.executable, "-m", "qkv", *argv], stdout=nobody, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == code
     assert done.stderr == ""

@@ -1,8 +1,12 @@
 """Set-up's decision: go on or stop, from what pip would install and whether there is a GPU."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from scripts import setup
 from scripts.setup import has_gpu, index_options, names, refusal, requirements
 
 
@@ -44,3 +48,49 @@ def test_the_index_is_optional() -> None:
 def test_requirements_are_the_package_and_its_developers() -> None:
     project = {"project": {"dependencies": ["a>=1"]}, "dependency-groups": {"dev": ["b"]}}
     assert requirements(project) == ["a>=1", "b"]
+
+
+def pip_that_resolves(
+    found: dict[str, Any], calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, venv: Path
+) -> None:
+    """A stand-in for pip that reports `found` and installs nothing, in an environment that is already made."""
+
+    def pip(*arguments: str) -> None:
+        calls.append(arguments)
+        if "--report" in arguments:
+            Path(arguments[-1]).write_text(json.dumps(found))
+
+    (venv / "pyvenv.cfg").touch()
+    monkeypatch.setattr(setup, "VENV", venv)
+    monkeypatch.setattr(setup, "has_gpu", lambda: False)
+    monkeypatch.setattr(setup, "pip", pip)
+
+
+def test_nothing_is_installed_after_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[str, ...]] = []
+    pip_that_resolves(report("torch", "nvidia-nccl"), calls, monkeypatch, tmp_path)
+    assert setup.main() == 2
+    assert "no NVIDIA GPU" in capsys.readouterr().err
+    assert "--dry-run" in calls[-1]
+    assert not [call for call in calls if "torch>=2.13" in call and "--dry-run" not in call]
+
+
+def test_what_was_resolved_is_installed_and_then_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setenv("TORCH_INDEX", "some/index")
+    pip_that_resolves(report("torch"), calls, monkeypatch, tmp_path)
+    assert setup.main() == 0
+    resolved, installed, package = calls[-3:]
+    assert resolved[: len(installed)] == installed
+    assert "some/index" in installed and "constraints.txt" in installed
+    assert package[-2:] == ("--editable", ".")
+
+
+def test_an_old_python_is_told_which_to_use(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(setup, "OLDEST", (99, 1))
+    assert setup.main() == 2
+    assert "make setup PYTHON=python99.1" in capsys.readouterr().err
