@@ -77,7 +77,7 @@ def ter(hypotheses: Texts, references: Sequence[Texts], *, case_sensitive: bool 
 
 
 def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable], *, order: int = 4) -> float:
-    """GLEU (Wu et al. 2016, 5.2), 0 to 1: the smaller of precision and recall over all 1- to `order`-grams; symmetric."""
+    """GLEU (Wu et al. 2016, 5.2), 0 to 1: the smaller of precision and recall over 1- to `order`-grams; symmetric."""
     if not hypothesis and not reference:
         return 1.0
     mine, theirs = _ngrams(hypothesis, order), _ngrams(reference, order)
