@@ -205,6 +205,8 @@ def _hold(folder: Path) -> int | None:
 
 def _settle(scratch: Path) -> None:
     """Syncs everything under `scratch`, files before the folders that name them, with the rights the umask gives."""
+    for leftover in [path for path in scratch.rglob(".*.partial") if _LEFTOVER.fullmatch(path.name)]:
+        shutil.rmtree(leftover)  # the draft of a file whose own removal was refused
     mode = scratch.stat().st_mode & 0o666  # some libraries write through private files of their own
     for folder, _, names in os.walk(scratch, topdown=False):
         for name in names:

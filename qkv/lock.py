@@ -11,7 +11,6 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from qkv.errors import RunError
 from qkv.folder import make_folder, writing
@@ -28,7 +27,7 @@ class FolderLock:
     def held(self) -> bool:
         return self._handle is not None
 
-    def acquire(self) -> Self:
+    def acquire(self) -> "FolderLock":
         assert self._handle is None, f"{self.folder} is locked by this very object"
         make_folder(self.folder)
         path = self.folder / ".lock"
@@ -37,6 +36,7 @@ class FolderLock:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                time.sleep(0.1)  # a holder of this very moment has yet to write its name
                 who = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "who left no name"
                 os.close(handle)
                 raise RunError(
@@ -59,9 +59,10 @@ class FolderLock:
         if self._handle is not None:
             with suppress(OSError):
                 os.ftruncate(self._handle, 0)
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # for whoever shares the handle too
         _drop(self)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "FolderLock":
         return self if self.held else self.acquire()
 
     def __exit__(

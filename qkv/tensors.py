@@ -7,27 +7,24 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import safetensors.torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from qkv.errors import BundleError
 from qkv.folder import new_file
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", *, metadata: Mapping[str, str] | None = None) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
     """Writes contiguous copies where needed; names that share one tensor share it again when read."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     stored, aliases = _once(tensors)
     header = {"format": "pt", **(metadata or {})}
     if aliases:
         header["aliases"] = json.dumps(aliases, sort_keys=True)
     with new_file(path) as draft:
         try:
-            save_file(stored, draft, metadata=header)
+            safetensors.torch.save_file(stored, draft, metadata=header)
         except SafetensorError as error:
             code = re.search(r"os error (\d+)", str(error))
             if code is None:
@@ -36,14 +33,12 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", *, metadata: Mapp
         _sort_metadata(draft)
 
 
-def read_tensors(path: Path, *, device: str = "cpu") -> "dict[str, Tensor]":
+def read_tensors(path: Path, *, device: str = "cpu") -> dict[str, Tensor]:
     """Every tensor of the file in memory of its own, so that the file may go; a BundleError where it is damaged."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, framework="pt", device=device, backend="pread") as stream:
             aliases = json.loads((stream.metadata() or {}).get("aliases", "{}"))
-            tensors: "dict[str, Tensor]" = stream.get_tensors()
+            tensors: dict[str, Tensor] = stream.get_tensors()
         return tensors | {alias: tensors[name] for alias, name in aliases.items()}
     except FileNotFoundError:
         raise BundleError(f"{path} is missing; restore it from a copy") from None
@@ -51,10 +46,10 @@ def read_tensors(path: Path, *, device: str = "cpu") -> "dict[str, Tensor]":
         raise BundleError(f"{path} is not a sound safetensors file ({error}); restore it from a copy") from error
 
 
-def _once(tensors: "Mapping[str, Tensor]") -> "tuple[dict[str, Tensor], dict[str, str]]":
+def _once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Each tensor once and in a form that safetensors takes, beside the names that mean one already stored."""
     first: dict[tuple[object, ...], str] = {}
-    stored: "dict[str, Tensor]" = {}
+    stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     storages: set[tuple[object, int]] = set()
     for name in sorted(tensors):

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from qkv.errors import BundleError, ConfigError, RunError
 from qkv.folder import (
@@ -32,9 +34,6 @@ from qkv.folder import (
 from qkv.lock import FolderLock
 from qkv.tensors import read_tensors, write_tensors
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 COMMITTED = "COMMITTED"
 STATE = "state.json"
 _STEP = re.compile(r"step-(0|[1-9]\d*)")
@@ -50,17 +49,17 @@ class Saved:
     step: int
     folder: Path
     state: dict[str, Any]
-    tensors: "Mapping[str, dict[str, Tensor]]"
+    tensors: Mapping[str, dict[str, Tensor]]
     damaged: tuple[str, ...] = ()
 
 
-class Groups(Mapping[str, "dict[str, Tensor]"]):
+class Groups(Mapping[str, dict[str, Tensor]]):
     """A checkpoint's tensors by group, each read from the disk when asked for."""
 
     def __init__(self, folder: Path, names: list[str], /) -> None:
         self.folder, self.names = folder, names
 
-    def __getitem__(self, name: str) -> "dict[str, Tensor]":
+    def __getitem__(self, name: str) -> dict[str, Tensor]:
         if name not in self.names:
             raise KeyError(name)
         return read_tensors(self.folder / f"{name}.safetensors")
@@ -88,7 +87,7 @@ class Checkpoints:
     def save(
         self,
         step: int,
-        tensors: "Mapping[str, Mapping[str, Tensor]]",
+        tensors: Mapping[str, Mapping[str, Tensor]],
         state: Mapping[str, Any],
         *,
         pin: str | None = None,
@@ -168,7 +167,7 @@ class Checkpoints:
             )
         return None
 
-    def read(self, step: int, group: str) -> "dict[str, Tensor]":
+    def read(self, step: int, group: str) -> dict[str, Tensor]:
         """One group of one checkpoint, for averaging; only that file is verified."""
         if step not in self._numbered(_STEP):
             raise BundleError(f"{self.folder} has no checkpoint of step {step}; there are: {self.steps()}")

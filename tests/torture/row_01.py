@@ -1,0 +1,114 @@
+"""Row 1: `kill -9` at random moments, a third of them between a save's first byte and its commit."""
+
+import os
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+from qkv.train.checkpoint import Checkpoints, Saved
+from tests.torture.row import Result, process
+from tests.torture.saver import is_whole
+
+TITLE = "kill -9 at random moments of a run, a third within a save"
+TARGET = "all resume from a verified checkpoint, at most one save lost, no manual step"
+COUNT = 200
+PATIENCE = 120.0  # seconds until a run that saves nothing new counts as hung
+
+SAVER = ["-m", "tests.torture.saver", "--out"]
+
+
+def run(
+    count: int = COUNT,
+    seed: int = 0,
+    *,
+    command: list[str] | None = None,
+    sound: Callable[[Saved], bool] = is_whole,
+) -> Result:
+    """Starts `command FOLDER` again and again, kills it, and reads the folder after each kill.
+
+    Another run is put to the test by its own command line and its own `sound`, nothing else.
+    """
+    result, chance, inside = Result(), random.Random(seed), 0
+    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        run_folder = Path(name, "run")
+        checkpoints = run_folder / "checkpoints"
+        newest = 0
+        while result.trials < count or inside < -(-count // 3):
+            if result.misses or result.trials > 3 * count:
+                break
+            aim_inside = inside * 3 <= result.trials
+            with process([*(command or SAVER), str(run_folder)]) as child:
+                took = _wait_for_save(child, checkpoints, newest)
+                if took is None:
+                    result.trials += 1
+                    result.expect(False, f"kill {result.trials}: the run did not go on by itself: {_last_words(child)}")
+                    break
+                if aim_inside:
+                    _wait_for_partial(checkpoints)
+                    time.sleep(chance.random() * took)
+                else:
+                    time.sleep(chance.random() * 3 * took)
+                child.send_signal(signal.SIGKILL)
+                child.wait()
+            result.trials += 1
+            inside += bool(_partial(checkpoints))
+            newest = _judge(result, checkpoints, newest, sound)
+    result.notes.append(f"{inside} of {result.trials} within a save")
+    result.expect(inside * 3 >= count, f"only {inside} kills fell within a save")
+    return result
+
+
+def _judge(result: Result, checkpoints: Path, before: int, sound: Callable[[Saved], bool]) -> int:
+    """The newest step under a final name must be the one that loads: nothing that was committed is lost."""
+    visible = max(_steps(checkpoints), default=0)
+    saved = Checkpoints(checkpoints).load()
+    where = f"kill {result.trials}"
+    if saved is None:
+        result.expect(False, f"{where}: no checkpoint left")
+        return before
+    result.expect(saved.step == visible, f"{where}: step {saved.step} loads where {visible} was committed")
+    result.expect(saved.step >= before, f"{where}: back from step {before} to {saved.step}")
+    result.expect(not saved.damaged, f"{where}: damage {saved.damaged}")
+    result.expect(sound(saved), f"{where}: step {saved.step} is not what was saved")
+    return saved.step
+
+
+def _steps(checkpoints: Path) -> list[int]:
+    names = os.listdir(checkpoints) if checkpoints.is_dir() else []
+    return [int(name.removeprefix("step-")) for name in names if name.startswith("step-") and name[5:].isdigit()]
+
+
+def _partial(checkpoints: Path) -> list[str]:
+    """Folders of saves that have begun and are not committed."""
+    names = os.listdir(checkpoints) if checkpoints.is_dir() else []
+    return [name for name in names if name.startswith(".step-") and name.endswith(".partial")]
+
+
+def _wait_for_save(child: "Popen[str]", checkpoints: Path, before: int) -> float | None:
+    """Seconds between the first two saves that are newer than `before`, or None where the run ends or hangs."""
+    deadline, first = time.monotonic() + PATIENCE, 0.0
+    while child.poll() is None and time.monotonic() < deadline:
+        newest = max(_steps(checkpoints), default=0)
+        if newest > before and not first:
+            first, before = time.monotonic(), newest
+        elif newest > before:
+            return time.monotonic() - first
+        time.sleep(0.001)
+    return None
+
+
+def _wait_for_partial(checkpoints: Path) -> None:
+    """Until the next save writes its first byte."""
+    deadline, stale = time.monotonic() + PATIENCE, set(_partial(checkpoints))
+    while not set(_partial(checkpoints)) - stale and time.monotonic() < deadline:
+        time.sleep(0.0002)
+
+
+def _last_words(child: "Popen[str]") -> str:
+    if child.poll() is None:
+        return "it hangs"
+    return f"exit {child.returncode}, {(child.stderr.read() if child.stderr else '').strip()[-300:]}"
