@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from qkv.errors import BundleError, ConfigError, DataError
 from qkv.folder import make_folder, read_json, write_json, write_text
@@ -71,7 +71,7 @@ class Tokenizer(ABC):
 
     @classmethod
     @abstractmethod
-    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> Self:
+    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> "Tokenizer":
         """The tokenizer with these tokens and options; a BundleError naming `path` where they cannot be one."""
 
     def save(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class Tokenizer(ABC):
         write_json(folder / OPTIONS, {"format": FORMAT, "name": self.name, **self.options()})
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def load(cls, folder: Path) -> "Tokenizer":
         """The tokenizer in a folder, of whatever registered name; called on a concrete class, only of that one."""
         path = folder / OPTIONS
         options = read_json(path)
@@ -102,6 +102,8 @@ class Tokenizer(ABC):
                 f"{path}: its name {found!r} is not a {cls.__name__.lower()} tokenizer's; restore the file"
             )
         document = read_json(folder / TOKENIZER, limit=LARGEST_FILE)
+        if not isinstance(document, dict):
+            raise BundleError(f"{folder / TOKENIZER}: a {type(document).__name__}, not an object; restore the file")
         own = {key: value for key, value in options.items() if key not in ("format", "name")}
         tokenizer = made.rebuilt(document, own, folder / TOKENIZER)
         if own != tokenizer.options():
@@ -134,9 +136,9 @@ def difference(expected: Any, found: Any, at: str = "") -> str | None:
     return None if type(expected) is type(found) and expected == found else f'"{at.rstrip(".")}"'
 
 
-def tokens_of(document: Any, path: Path) -> tuple[str, ...]:
+def tokens_of(document: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     """The vocabulary in the order of its ids: 0, 1, 2 ..., the special tokens first."""
-    model = document.get("model") if isinstance(document, dict) else None
+    model = document.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict) or not vocabulary:
         raise BundleError(f"{path}: holds no vocabulary; restore the file from a copy")

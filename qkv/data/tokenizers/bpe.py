@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Library
@@ -59,7 +59,7 @@ class Bpe(Tokenizer):
         coverage: float = 1.0,
         minimum: int = 2,
         sample_bytes: int = 200_000_000,
-    ) -> Self:
+    ) -> "Bpe":
         """Learns from an even sample of the texts; the same texts give the same tokenizer.
 
         `vocabulary` counts all ids: special tokens, bytes, alphabet and merges; fewer come out of a small text.
@@ -110,7 +110,7 @@ class Bpe(Tokenizer):
         return document
 
     @classmethod
-    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> Self:
+    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> "Bpe":
         tokens = tokens_of(document, path)
         merges = _merges_of(document, set(tokens), path)
         flags = {key: options.get(key) for key in ("pretokenized", "lowercase", "byte_fallback")}

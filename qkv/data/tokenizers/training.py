@@ -59,7 +59,7 @@ def learned(texts: Sequence[str], spelling: Spelling, goal: Goal) -> tuple[tuple
     if goal.merges is None and len(alphabet) > room:
         kinds = "lower coverage to 0.9995" if goal.coverage == 1 else f"lower coverage, {goal.coverage} now"
         raise ConfigError(
-            f"vocabulary {goal.vocabulary} is too small: the text has {len(alphabet)} characters; "
+            f"vocabulary {goal.vocabulary} is too small: the text has {len(alphabet)} different characters; "
             f"take {len(fixed) + len(alphabet)} at the least, or {kinds}"
         )
     merges = _unreserved(merges)[: goal.merges]

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tokenizers import AddedToken, models, pre_tokenizers
 from tokenizers import Tokenizer as Library
@@ -23,7 +23,7 @@ class Words(Tokenizer):
         self._hidden = {Specials.PAD, Specials.BOS, Specials.EOS}
 
     @classmethod
-    def train(cls, texts: Iterable[str], /, *, vocabulary: int = 30_000, minimum: int = 1) -> Self:
+    def train(cls, texts: Iterable[str], /, *, vocabulary: int = 30_000, minimum: int = 1) -> "Words":
         """The most frequent words that were seen `minimum` times; `vocabulary` counts the special tokens too."""
         if vocabulary <= len(SPECIAL_TOKENS):
             raise ConfigError(f"vocabulary {vocabulary} has no room for a word; take more than {len(SPECIAL_TOKENS)}")
@@ -62,7 +62,7 @@ class Words(Tokenizer):
         return document
 
     @classmethod
-    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> Self:
+    def rebuilt(cls, document: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> "Words":
         tokens = tokens_of(document, path)
         if any(" " in token for token in tokens):
             raise BundleError(f"{path}: a word holds a space; restore the file from a copy")
