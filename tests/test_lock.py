@@ -1,3 +1,5 @@
+"""One run, one folder."""
+
 import errno
 import os
 import signal

@@ -1,3 +1,5 @@
+"""Tensors come back as they were, tied ones tied; damaged files are a sentence."""
+
 from pathlib import Path
 
 import pytest

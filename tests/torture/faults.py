@@ -59,6 +59,7 @@ def killed_at(at: int, work: Callable[[], None]) -> bool:
     if child == 0:
         status = 1
         try:
+            os.fsync = lambda fd: None  # a kill loses nothing that the kernel has: no need to wait for the disk
             with disturbed(at, lambda: os._exit(137)):
                 work()
             status = 0

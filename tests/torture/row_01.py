@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -9,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 
+from qkv.lock import FolderLock
 from qkv.train.checkpoint import Checkpoints, Saved
-from tests.torture.row import Result, process
-from tests.torture.saver import is_whole
+from tests.torture.faults import killed_at
+from tests.torture.row import Result, hidden, process
+from tests.torture.saver import is_whole, tensors_of
 
 TITLE = "kill -9 at random moments of a run, a third within a save"
 TARGET = "all resume from a verified checkpoint, at most one save lost, no manual step"
@@ -21,8 +24,18 @@ PATIENCE = 120.0  # seconds until a run that saves nothing new counts as hung
 SAVER = ["-m", "tests.torture.saver", "--out"]
 
 
-def run(
-    count: int = COUNT,
+def run(count: int = COUNT, seed: int = 0) -> Result:
+    """Kills at random moments of a process, then one before each single call of a save."""
+    result = kill_at_random(count, seed)
+    at_random = result.trials
+    for step in (3, 4):
+        kill_at_each_call(result, step, range(1, 1000))
+    result.notes.append(f"{at_random} of the kills at random, the others before each single call of a save")
+    return result
+
+
+def kill_at_random(
+    count: int,
     seed: int = 0,
     *,
     command: list[str] | None = None,
@@ -60,6 +73,42 @@ def run(
     result.notes.append(f"{inside} of {result.trials} within a save")
     result.expect(inside * 3 >= count, f"only {inside} kills fell within a save")
     return result
+
+
+def kill_at_each_call(result: Result, step: int, places: range) -> None:
+    """A save that dies just before its k-th call on the disk, until one gets through; steps 1 to 3 are there before."""
+    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        pristine, work = Path(name, "pristine"), Path(name, "work")
+        with FolderLock(pristine) as lock:
+            checkpoints = Checkpoints(pristine / "checkpoints", lock=lock)
+            for before in (1, 2, 3):
+                checkpoints.save(before, tensors_of(before, 20), {"position": before})
+        new = tensors_of(step, 20)
+
+        def save() -> None:
+            with FolderLock(work) as lock:
+                Checkpoints(work / "checkpoints", lock=lock).save(step, new, {"position": step}, pin="best")
+
+        committed = False
+        for place in places:
+            shutil.copytree(pristine, work)
+            if not killed_at(place, save):
+                result.expect(committed, "no call of a save comes after its commit")
+                return
+            result.trials += 1
+            where = f"save of step {step} killed at call {place}"
+            reader = Checkpoints(work / "checkpoints").load()
+            result.expect(reader is not None and is_whole(reader), f"{where}: a reader finds nothing sound")
+            with FolderLock(work) as lock:
+                opened = Checkpoints(work / "checkpoints", lock=lock)
+                saved = opened.load()
+                result.expect(saved is not None and saved.step >= 3 and is_whole(saved), f"{where}: steps were lost")
+                result.expect(saved is None or not saved.damaged, f"{where}: damage")
+                result.expect(opened.pins() == {"best": step} or not committed, f"{where}: committed, then not")
+                committed = opened.pins() == {"best": step}
+            result.expect(not hidden(work), f"{where}: litter {hidden(work)}")
+            shutil.rmtree(work)
+        result.expect(False, f"save of step {step}: never came to its end")
 
 
 def _judge(result: Result, checkpoints: Path, before: int, sound: Callable[[Saved], bool]) -> int:
