@@ -1,13 +1,18 @@
 """Train, evaluate, explain, shrink and serve Transformers, your own translator first. Rooms: docs/house.md."""
 
-from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from qkv.pipeline.load import load
+
+__all__ = ["__version__", "load"]
 __version__ = "0.1.0"
 
 
-def load(path: str | PathLike[str]) -> Any:
-    """The model in a bundle's folder, ready to translate; verified before use."""
-    from qkv.pipeline.load import load as load_bundle
+def __getattr__(name: str) -> Any:
+    """`qkv.load`, imported when it is first asked for: `import qkv` alone loads no torch."""
+    if name != "load":
+        raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+    from qkv.pipeline.load import load
 
-    return load_bundle(path)
+    return load

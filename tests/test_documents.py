@@ -1,13 +1,13 @@
 """What the documents tell a reader to type exists: make's targets, the verbs, their flags."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from qkv.cli.main import HELP, VERBS
 from qkv.cli.options import split_overrides
+from tests.cli.usage import flags_of
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
@@ -38,7 +38,7 @@ def strangers(line: str) -> list[str]:
         if verb not in VERBS:
             found.append(f"qkv {verb}")
             continue
-        known = import_module(f"qkv.cli.{verb}").parser().flags()
+        known = flags_of(verb)
         flags = [word.split("=")[0] for word in split_overrides(rest.split())[0] if word.startswith("--")]
         found += [f"qkv {verb} {flag}" for flag in flags if flag not in known]
     return found

@@ -1,8 +1,7 @@
-"""The package's own door: a version, and `load`, which imports what it needs only when called."""
+"""The package's own door: a version, and `load`, imported when it is first asked for."""
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +15,9 @@ def test_importing_qkv_is_cheap() -> None:
     assert not [name for name in ("torch", "numpy", "pydantic", "tokenizers") if f"'{name}'" in shown]
 
 
-def test_load_hands_the_folder_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "qkv.pipeline.load", SimpleNamespace(load=lambda path: ("loaded", path)))
-    assert qkv.load("runs/mine") == ("loaded", "runs/mine")
+def test_load_is_the_pipeline_s_and_nothing_else_is_made_up() -> None:
+    from qkv.pipeline.load import load
+
+    assert qkv.load is load
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        qkv.lod  # noqa: B018

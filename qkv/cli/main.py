@@ -1,7 +1,7 @@
 """The command `qkv`: a table of verbs, each imported only when it is called, so that help answers at once.
 
-A verb is a file here with `parser()`, its flags, and `run(argv)`, its exit code. A user's mistake is one sentence on
-stderr and code 2.
+A verb is a file here with `run(argv)`, which returns its exit code. A user's mistake is one sentence on stderr and
+code 2.
 """
 
 import os
@@ -25,9 +25,9 @@ HELP = """usage: qkv VERB ...        qkv VERB --help        qkv --version
 Train, evaluate, explain, shrink and serve Transformers, your own translator first.
 
 start here:
-  qkv prepare --config recipes/translate.yaml
-  qkv train --config recipes/translate.yaml
-  echo "Guten Morgen." | qkv translate runs/translate
+  qkv env
+  qkv train --config recipes/translate.yaml --data.train pairs.tsv --data.dev dev.tsv --out runs/mine
+  echo "Guten Morgen." | qkv translate --model runs/mine
 
 verbs:
 {verbs}
