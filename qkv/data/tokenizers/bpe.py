@@ -7,7 +7,7 @@ What a text keeps through encoding and decoding stands in spelling.py.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Bpe(Tokenizer):
         self._library.decoder = spelling.decoder()
         self._library.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in UNSEEN])
         self._library.encode_special_tokens = True  # "</s>" in a text is text, not an end mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The library's own pickling forgets that special tokens in a text are text.
+        return partial(type(self), spelling=self.spelling, dropout=self.dropout), (self.tokens, self.merges)
 
     @classmethod
     def train(

@@ -1,6 +1,7 @@
 """A tokenizer's folder: read back the same, loaded by the plain library, refused when anything in it was touched."""
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ def test_the_plain_library_gives_the_same_ids_and_text(tokenizer: Tokenizer, tmp
     assert [library.encode(text).ids for text in unseen] == ids
     marked = [[Specials.BOS, *row, Specials.EOS, Specials.PAD] for row in ids]
     assert library.decode_batch(marked) == tokenizer.decode(marked) == tokenizer.decode(ids)
+
+
+def test_another_process_gets_the_same_tokenizer(tokenizer: Tokenizer) -> None:
+    copied = pickle.loads(pickle.dumps(tokenizer))
+    texts = [*TEXTS, "<s> the </s> <pad>"]
+    assert copied.encode(texts) == tokenizer.encode(texts)
+    assert copied.encode_varied(texts, range(10)) == tokenizer.encode_varied(texts, range(10))
+    assert copied.fingerprint() == tokenizer.fingerprint()
 
 
 def test_a_concrete_class_loads_its_own_kind_alone(tokenizer: Tokenizer, tmp_path: Path) -> None:

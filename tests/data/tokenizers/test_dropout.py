@@ -105,6 +105,7 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
     golden = 0x9E3779B97F4A7C15
     assert [mixed(n * golden % 2**64) for n in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     draws = list(islice(survivals(9, 0.25), 20_000))
+    assert draws[1:100] != list(islice(survivals(9 + golden, 0.25), 99)), "keys a step apart share no stream"
     assert abs(np.mean(draws) - 3) < 4 * (12 / 20_000) ** 0.5
     assert list(islice(survivals(9, 1.0), 3)) == [0, 0, 0]
     assert min(islice(survivals(9, 5e-324), 50)) > 1000
