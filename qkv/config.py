@@ -1,8 +1,9 @@
 """Closed configuration, derived from the constructors themselves.
 
-Keyword-only parameters are what a user may set; positional-only ones are what a builder supplies. A default stands once, in the
-signature of the named constructor. `Part[Mixer]` says "one of the registered mixers, with its own options"; a `Settings` dataclass is
-a section without a name. Unknown keys fail with the nearest valid one, and the resolved tree holds every value there is.
+Keyword-only parameters are what a user may set; positional-only ones are what a builder supplies. A default stands
+once, in the signature of the named constructor. `Part[Mixer]` says "one of the registered mixers, with its own
+options"; a `Settings` dataclass is a section without a name. Unknown keys fail with the nearest valid one, and the
+resolved tree holds every value there is.
 """
 
 import inspect
@@ -29,7 +30,7 @@ NonNegative = Annotated[float, Ge(0)]
 Probability = Annotated[float, Ge(0), Lt(1)]
 Share = Annotated[float, Ge(0), Le(1)]
 
-LARGEST_FILE = 1 << 20
+LARGEST_FILE, DEEPEST = 1 << 16, 32
 
 
 class Settings:
@@ -73,7 +74,7 @@ class Setting:
 @cache
 def settings_of(target: Callable[..., Any]) -> dict[str, Setting]:
     """What may be configured of a constructor: its keyword-only parameters."""
-    function = target.__init__ if inspect.isclass(target) and not hasattr(target, "__dataclass_fields__") else target
+    function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(function, include_extras=True)
     parameters = inspect.signature(target).parameters.values()
     return {
@@ -94,7 +95,7 @@ def resolve(target: Callable[..., Any], given: Mapping[str, Any], where: str = "
         given = merged(presets[preset], given)
     for key in given:
         if key not in known:
-            raise ConfigError(f'{where or "the config"} has no "{key}"; {nearest(key, known)}')
+            raise ConfigError(f'{where or "the config"} has no "{key}"; {nearest(str(key), known)}')
     resolved = {}
     for name, setting in known.items():
         if name in given:
@@ -107,7 +108,7 @@ def resolve(target: Callable[..., Any], given: Mapping[str, Any], where: str = "
 
 
 def part(kind: str, given: Any, where: str = "", default: Any = None) -> Part[Any]:
-    """A part from its name, or from a mapping with `name` and options; a mapping without a name keeps the default's name."""
+    """A part from its name or a mapping with `name` and options; a mapping without a name keeps the default's name."""
     if isinstance(given, Part):
         given = {"name": given.name, **given.options}
     if isinstance(given, str):
@@ -118,9 +119,8 @@ def part(kind: str, given: Any, where: str = "", default: Any = None) -> Part[An
         )
     options = dict(given)
     name = options.pop("name", None)
-    if isinstance(default, Part):
-        if name is None or name == default.name:
-            name, options = default.name, merged(default.options, options)
+    if isinstance(default, Part) and (name is None or name == default.name):
+        name, options = default.name, merged(default.options, options)
     if name is None:
         raise ConfigError(f"{where or kind} needs a name; known: {', '.join(registry.names(kind))}")
     return Part(kind, str(name), resolve(registry.find(kind, str(name)), options, where or kind))
@@ -138,7 +138,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Part):
         return {"name": value.name, **{k: plain(v) for k, v in value.options.items()}}
     if isinstance(value, Settings):
-        return {k: plain(getattr(value, k)) for k in settings_of(type(value))}
+        cls: Any = type(value)
+        return {k: plain(getattr(value, k)) for k in settings_of(cls)}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -178,11 +179,12 @@ def overridden(tree: Mapping[str, Any], overrides: list[tuple[str, str]]) -> dic
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A YAML file by the rules of YAML 1.2 (`no` is Norwegian); no tags, no aliases, at most 1 MiB."""
+    """A YAML file by the rules of YAML 1.2 (`no` is Norwegian); no tags, no aliases, at most 64 KiB."""
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise ConfigError(
-                f"{path} holds {path.stat().st_size:,} bytes; a config has at most {LARGEST_FILE:,}: is it the right file?"
+                f"{path} holds {path.stat().st_size:,} bytes; a config has at most {LARGEST_FILE:,}: "
+                "is it the right file?"
             )
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -199,10 +201,28 @@ def parse(text: str, where: str) -> Any:
     """YAML text to plain values."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.tokens import AliasToken, AnchorToken, TagToken
+    from ruamel.yaml.tokens import (
+        AliasToken,
+        AnchorToken,
+        BlockEndToken,
+        BlockMappingStartToken,
+        BlockSequenceStartToken,
+        FlowMappingEndToken,
+        FlowMappingStartToken,
+        FlowSequenceEndToken,
+        FlowSequenceStartToken,
+        TagToken,
+    )
 
+    opening = BlockMappingStartToken | BlockSequenceStartToken | FlowMappingStartToken | FlowSequenceStartToken
+    depth = 0
     try:
         for token in YAML(typ="safe", pure=True).scan(text):
+            # The reader's time grows with the square of the depth.
+            depth += isinstance(token, opening)
+            depth -= isinstance(token, BlockEndToken | FlowMappingEndToken | FlowSequenceEndToken)
+            if depth > DEEPEST:
+                raise ConfigError(f"{where} is nested more than {DEEPEST} deep; a config is not, is it the right file?")
             if isinstance(token, AliasToken | AnchorToken | TagToken):
                 line = token.start_mark.line + 1
                 raise ConfigError(f"{where}, line {line}: tags, anchors and aliases are not read; write the value out")
@@ -219,7 +239,7 @@ def dump(tree: Any) -> str:
 
     writer, out = YAML(typ="safe", pure=True), StringIO()
     writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     writer.dump(plain(tree), out)
     return out.getvalue()
 
@@ -229,9 +249,11 @@ def _at(where: str, name: str) -> str:
 
 
 def _default(annotation: Any, default: Any, where: str) -> Any:
-    """A default, with the options of parts filled in."""
+    """A default, with the options of its parts filled in."""
     kind = _kind(annotation)
-    return part(kind, default, where) if kind is not None and default is not None else default
+    if kind is not None and default is not None:
+        return part(kind, default, where)
+    return section(type(default), plain(default), where) if isinstance(default, Settings) else default
 
 
 def _kind(annotation: Any) -> str | None:
@@ -249,7 +271,7 @@ def _options(annotation: Any) -> tuple[Any, ...]:
 
 def _value(annotation: Any, given: Any, where: str, default: Any) -> Any:
     raw = str(given) if isinstance(given, Raw) else None
-    value = parse(raw, where) if raw is not None else given
+    value = _read(raw) if raw is not None else given
     options = _options(annotation)
     if value is None and type(None) in options:
         return None
@@ -257,25 +279,29 @@ def _value(annotation: Any, given: Any, where: str, default: Any) -> Any:
         return part(kind, value, where, default)
     for option in options:
         if inspect.isclass(option) and issubclass(option, Settings):
-            if isinstance(value, option):
-                return value
-            return section(option, merged(plain(default) if isinstance(default, Settings) else {}, value), where)
+            if isinstance(default, Settings) and isinstance(value, Mapping):
+                value = merged(plain(default), value)
+            return value if isinstance(value, option) else section(option, value, where)
+    problem: ValidationError | TypeError | None = None
+    for candidate in [value] if raw is None else [value, raw]:
+        try:
+            return _leaf(annotation, candidate)
+        except (ValidationError, TypeError) as error:
+            problem = problem or error
+    told = [e["msg"].lower() for e in problem.errors()] if isinstance(problem, ValidationError) else [str(problem)]
+    raise ConfigError(f"{where} is {value!r}: {'; '.join(dict.fromkeys(told))}")
+
+
+def _read(raw: str) -> Any:
+    """What was typed, by YAML's rules; as it stands where it is no YAML."""
     try:
-        return _leaf(annotation, value)
-    except ValidationError as error:
-        if raw is not None:
-            try:
-                return _leaf(annotation, raw)
-            except ValidationError:
-                pass
-        problems = "; ".join(dict.fromkeys(e["msg"].lower() for e in error.errors()))
-        raise ConfigError(f"{where} is {value!r}: {problems}") from None
-    except TypeError as error:
-        raise ConfigError(f"{where} is {value!r}: {error}") from None
+        return parse(raw, "")
+    except ConfigError:
+        return raw
 
 
 @cache
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
+def _adapter(annotation: Any) -> Any:
     return TypeAdapter(annotation)
 
 
@@ -285,4 +311,4 @@ def _leaf(annotation: Any, value: Any) -> Any:
 
 
 def _refuse(value: Any) -> Any:
-    raise TypeError(f"a {type(value).__name__} is not a plain value")
+    raise TypeError(f"a {type(value).__name__} is not a plain value; put quotes around it if it is text")

@@ -1,8 +1,8 @@
 """Random numbers by counter, not by stream: a number is a function of (seed, step, place, sample, position, channel).
 
-So the noise of a row is the same for any split of the batch, any padding and any number of ranks, and exact on resume: there is no
-generator whose state could be lost. The mixing function is the 32-bit finalizer "lowbias32" (Wellons 2018), applied to
-row keys xor column keys; two 16-bit numbers come out of each word, so a rate is met to 1/65,536.
+So the noise of a row is the same for any split of the batch, any padding and any number of ranks, and exact on resume:
+there is no generator whose state could be lost. The mixing function is the 32-bit finalizer "lowbias32" (Wellons 2018),
+applied to row keys xor column keys; two 16-bit numbers come out of each word, so a rate is met to 1/65,536.
 """
 
 from dataclasses import dataclass, replace
@@ -56,22 +56,25 @@ class Noise:
     seed: int
     step: int
     samples: Int[Tensor, "B"]
-    positions: Int[Tensor, "B T"] | Int[Tensor, "T"] | None = None  # where the rows' positions do not run 0, 1, 2 ...
+    positions: Int[Tensor, "B T"] | Int[Tensor, "T"] | None = (
+        None  # where those before the channels do not run 0, 1, 2 ...
+    )
 
     def to_rows(self, samples: Int[Tensor, "B"]) -> "Noise":
         """The same key for other rows."""
         return replace(self, samples=samples)
 
     def keep(self, place: int, shape: tuple[int, ...], rate: float) -> Bool[Tensor, "*shape"]:
-        """True where a value survives dropout at `rate`; dimension 0 is the rows, the last one the channels, the ones between positions.
+        """True where a value survives dropout at `rate`.
 
-        A position's numbers depend on its own index in each dimension, never on how far the others are padded.
+        Dimension 0 is the rows, the last one the channels, the ones between positions. A position's
+        numbers depend on its own index in each dimension, never on how far the others are padded.
         """
         *outer, channels = shape
         words = (channels + 1) // 2
         bits = self.words(place, (*outer, words))
         # int16 values are uniform over [-32768, 32767]: the lowest `rate` of them are dropped.
-        threshold = round(rate * LEVELS) - (LEVELS >> 1)
+        threshold = _dropped_levels(rate) - (LEVELS >> 1)
         kept = bits.view(torch.int16) >= threshold
         return kept[..., :channels] if 2 * words != channels else kept
 
@@ -91,13 +94,18 @@ class Noise:
 
     def _index(self, dimension: int, shape: tuple[int, ...], device: torch.device) -> Int[Tensor, "..."]:
         trailing = [1] * (len(shape) - 1 - dimension)
-        if dimension == 1 and self.positions is not None and len(shape) > 2:
+        if 0 < dimension == len(shape) - 2 and self.positions is not None:
             return self.positions.to(torch.int32).view(
-                *([1] if self.positions.dim() == 1 else [shape[0]]), shape[1], *trailing
+                -1 if self.positions.dim() == 1 else shape[0], *[1] * (dimension - 1), shape[dimension], *trailing
             )
         return torch.arange(shape[dimension], dtype=torch.int32, device=device).view(
             1, *[1] * (dimension - 1), -1, *trailing
         )
+
+
+def _dropped_levels(rate: float) -> int:
+    """How many of the 65,536 levels are dropped; never all of them."""
+    return min(round(rate * LEVELS), LEVELS - 1)
 
 
 def _to_int32(x: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
@@ -109,13 +117,13 @@ class _Dropped(torch.autograd.Function):
     """x * keep / (1 - rate), remembering one byte a value."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, keep: Tensor, scale: float) -> Tensor:  # type: ignore[no-untyped-def,override]
+    def forward(ctx, x: Tensor, keep: Tensor, scale: float) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.save_for_backward(keep)
         ctx.scale = scale
         return torch.ops.aten.native_dropout_backward(x, keep, scale)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[no-untyped-def,override]
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[no-untyped-def]
         (keep,) = ctx.saved_tensors
         return torch.ops.aten.native_dropout_backward(gradient, keep, ctx.scale), None, None
 
@@ -124,6 +132,7 @@ def dropped(x: Tensor, rate: float, noise: Noise | None, place: int) -> Tensor:
     """Dropout (Srivastava et al. 2014) with the keyed noise; x itself when there is no noise."""
     if noise is None or rate == 0:
         return x
-    exact = round(rate * LEVELS) / LEVELS
+    assert place >= 0, "name_places(model) was not called"
+    exact = _dropped_levels(rate) / LEVELS
     result: Tensor = _Dropped.apply(x, noise.keep(place, tuple(x.shape), rate), 1 / (1 - exact))
     return result

@@ -22,7 +22,7 @@ class Sizes:
 
 
 class Model(nn.Module):
-    """A paper's whole network. It answers the protocols of `qkv.models.protocols`; it knows no tokenizer and no loss."""
+    """A paper's whole network: answers the protocols of `qkv.models.protocols`, knows no tokenizer and no loss."""
 
     kind: ClassVar[str] = "model"
 
@@ -47,7 +47,7 @@ def parameters(model: nn.Module) -> int:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every number that makes the model what it is, by name, a shared one once: parameters, and buffers that are kept."""
+    """Every number that makes the model what it is, by name, a shared one once: parameters, and kept buffers."""
     kept = set(model.state_dict(keep_vars=True))
     buffers = {name: b for name, b in model.named_buffers() if name in kept}
     return {name: t.detach() for name, t in {**dict(model.named_parameters()), **buffers}.items()}
@@ -60,12 +60,14 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     missing, foreign = sorted(mine.keys() - tensors.keys()), sorted(tensors.keys() - mine.keys())
     if missing or foreign:
         raise BundleError(
-            f"the weights do not fit the model: missing {missing[:3]}, unknown {foreign[:3]}; are config and weights of one model?"
+            f"the weights do not fit the model: missing {missing[:3]}, unknown {foreign[:3]}; "
+            "are config and weights of one model?"
         )
     for name, tensor in mine.items():
         if tensor.shape != tensors[name].shape:
             raise BundleError(
-                f"{name} has shape {list(tensors[name].shape)}, the model wants {list(tensor.shape)}; are config and weights of one model?"
+                f"{name} has shape {list(tensors[name].shape)}, the model wants {list(tensor.shape)}; "
+                "are config and weights of one model?"
             )
     for name, tensor in mine.items():
         tensor.copy_(tensors[name])

@@ -20,7 +20,7 @@ class Encodes(Protocol):
 
 @runtime_checkable
 class Predicts(Protocol):
-    """Predicts every next token of a target that is given (teacher forcing); the loss may fuse projection and softmax."""
+    """Predicts every next token of a given target (teacher forcing); the loss may fuse projection and softmax."""
 
     vocabulary: int
 

@@ -1,4 +1,4 @@
-"""The Transformer of 2017 ("Attention Is All You Need", section 3): an encoder, a decoder that looks at it, nothing recurrent.
+"""The Transformer of 2017 ("Attention Is All You Need", section 3): an encoder and a decoder, nothing recurrent.
 
     source ids -> embed -> [ self - feedforward ] x N ----------------- memory "source"
                                                                               |
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from qkv.config import Count, Natural, Part, Probability
+from qkv.config import Count, Natural, Part, Probability, part
 from qkv.data.batch import Batch, Tokens
 from qkv.errors import ConfigError
 from qkv.models.base import Model, Sizes
@@ -126,8 +126,8 @@ def transformer(
 ) -> EncoderDecoder:
     """`mixer` serves the encoder, and the decoder and its look at the source too unless they name their own.
 
-    `tie` shares the table of the source, the target and the softmax (all), of the last two (target), or nothing; `final_norm` follows
-    from the order unless it is set: pre-norm stacks end in one.
+    `tie` shares the table of the source, the target and the softmax (all), of the last two (target), or nothing;
+    `final_norm` follows from the order unless it is set: pre-norm stacks end in one.
     """
     if tie == "all" and sizes.source != sizes.target:
         raise ConfigError(
@@ -139,15 +139,15 @@ def transformer(
 
     def stack(layers: int, causal: bool, own: Part[Mixer], looking: Part[Mixer] | None) -> Stack:
         blocks = []
-        for layer in range(layers):
+        for index in range(layers):
             inner: dict[str, Mixer | FeedForward] = {
-                "self": own.build(Slot(width, causal, layer, position=_within(position, width, own)))
+                "self": own.build(Slot(width, causal, index, position=_within(position, width, own)))
             }
             if looking is not None:
-                inner["cross"] = looking.build(Slot(width, causal, layer, memory="source"))
+                inner["cross"] = looking.build(Slot(width, causal, index, memory="source"))
             inner["feedforward"] = feedforward.build(width)
             blocks.append(
-                Block({name: Residual(part, norm.build(width), dropout, order) for name, part in inner.items()})
+                Block({name: Residual(layer, norm.build(width), dropout, order) for name, layer in inner.items()})
             )
         return Stack(blocks, norm.build(width) if (order == "pre" if final_norm is None else final_norm) else None)
 
@@ -168,7 +168,8 @@ def transformer(
 
 def _within(position: Part[Position], width: int, mixer: Part[Mixer]) -> Position | None:
     """A position for inside a mixer, of its own in every layer, where the position acts there."""
-    built = position.build(width, int(mixer.options.get("heads", 1)))
+    heads = part("mixer", mixer).options.get("heads", 1)  # with its defaults, also where no config filled them in
+    built = position.build(width, int(heads))
     return built if built.acts in ("rotation", "bias") else None
 
 

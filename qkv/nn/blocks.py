@@ -1,4 +1,6 @@
-"""A block: sublayers, each with a residual connection around it and a norm before or behind ("Attention Is All You Need", 3.1).
+"""A block: sublayers, each with a residual connection around it and a norm before or behind.
+
+"Attention Is All You Need", 3.1:
 
 post-norm (2017)   x ---+--> sublayer --> dropout --> (+) --> norm -->
                         +-----------------------------^
@@ -30,6 +32,8 @@ class Residual(nn.Module):
         self.inner, self.norm, self.dropout, self.order = inner, norm, Dropout(dropout), order
 
     def forward(self, x: Float[Tensor, "B T D"], call: Call) -> tuple[Float[Tensor, "B T D"], Extras]:
+        if isinstance(self.inner, Mixer):
+            self.inner.check(call.layout)
         if self.order == "pre":
             y, extras = self.inner(self.norm(x), call)
             return x + self.dropout(y, call.noise), extras

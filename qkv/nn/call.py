@@ -57,10 +57,10 @@ class Layout:
 
     @property
     def only_causal(self) -> bool:
-        """Causality is all there is to the mask: true of whole sentences whose padding comes last, since no real query sees it."""
+        """Causality is all there is to the mask; padding that comes last needs none, since no real query sees it."""
         return self.causal and self.segments is None and self.prefix is None and isinstance(self.offset, int)
 
-    def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#B 1 T S"] | None:
+    def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "#B 1 #T S"] | None:
         """The boolean matrix, as the last resort; None where everything may be seen."""
         masks: list[Tensor] = []
         index = torch.arange(keys, device=device)
@@ -98,7 +98,7 @@ Memories = Mapping[str, Memory]
 
 @dataclass(frozen=True)
 class Want:
-    """What the caller asks to see, as dotted patterns: `decoder.*.cross.maps`, `encoder.0.self.maps`; `*` stands for one name."""
+    """What the caller asks to see, as dotted patterns: `decoder.*.cross.maps`; `*` stands for one name."""
 
     patterns: frozenset[str] = frozenset()
 
@@ -119,7 +119,7 @@ class Want:
 
 @dataclass(frozen=True)
 class Extras:
-    """What a layer says beside its output: maps where they were wanted, auxiliary losses and loads always; by dotted name."""
+    """What a layer says beside its output, by dotted name: maps where wanted, auxiliary losses and loads always."""
 
     maps: Mapping[str, Tensor] = field(default_factory=dict)
     losses: Mapping[str, Tensor] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """What each position does by itself: two linear maps and a bend between them ("Attention Is All You Need", 3.3)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from jaxtyping import Float
@@ -69,7 +70,7 @@ class Gated(FeedForward):
         super().__init__()
         self.inward, self.outward = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
         self.dropout = Dropout(dropout)
-        self.activation = {"silu": F.silu, "gelu": F.gelu, "relu": F.relu, "sigmoid": F.sigmoid}[activation]
+        self.activation: Callable[[Tensor], Tensor] = getattr(F, activation)
 
     def forward(self, x: Float[Tensor, "B T D"], call: Call) -> tuple[Float[Tensor, "B T D"], Extras]:
         gate, value = self.inward(x).chunk(2, dim=-1)

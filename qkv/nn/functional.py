@@ -1,6 +1,8 @@
-"""Attention as tensor maths: three functions as the lectures write it, and the one that the layers call, held equal by tests.
+"""Attention as tensor maths: three functions as the lectures write it, and the one that layers call, held equal by
+tests.
 
-"Attention Is All You Need", 3.2.1. Letters: B rows, T queries, S keys, H heads, G key heads, K head width, D model width.
+"Attention Is All You Need", 3.2.1.
+Letters: B rows, T queries, S keys, H heads, G key heads, K head width, D model width.
 """
 
 from math import sqrt
@@ -13,7 +15,7 @@ from torch.nn import functional as F
 from qkv.nn.call import Layout
 from qkv.random import Noise, dropped
 
-# Below this many pairs a head, plain batched products beat the fused kernel, whose backward is slow on short rows (docs/decisions.md).
+# Below this many pairs a head, plain batched products beat the fused kernel, whose backward is slow on short rows.
 SHORT = 128 * 128
 
 

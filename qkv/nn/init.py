@@ -1,4 +1,4 @@
-"""First weights: Xavier for matrices, N(0, 1/D) for embeddings; each parameter's numbers keyed by the seed and its own name.
+"""First weights: Xavier for matrices, N(0, 1/D) for embeddings; each parameter's numbers keyed by seed and name.
 
 So adding a layer, or building in another order, changes nobody else's start.
 """

@@ -44,5 +44,5 @@ class RMSNorm(Norm):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        wide = x.to(self.weight.dtype)
+        wide = x.to(torch.promote_types(self.weight.dtype, torch.float32))
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon) * self.weight).to(x.dtype)

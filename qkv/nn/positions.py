@@ -1,4 +1,4 @@
-"""Where a token stands, told at one of three places: added to the embedding, rotating queries and keys, or biasing scores.
+"""Where a token stands, told at one of three places: added to embeddings, rotating queries and keys, biasing scores.
 
 Letters: B rows, T queries, S keys, H heads, K head width, D model width.
 """
@@ -25,7 +25,7 @@ class Position(nn.Module):
         """Embeddings that know where they stand."""
         return x
 
-    def rotate(self, x: Float[Tensor, "B H T K"], positions: Int[Tensor, "*B T"]) -> Float[Tensor, "B H T K"]:
+    def rotate(self, x: Float[Tensor, "B H T K"], positions: Int[Tensor, "... T"]) -> Float[Tensor, "B H T K"]:
         """Queries or keys turned by where they stand."""
         return x
 
@@ -89,7 +89,7 @@ class Rotary(Position):
         super().__init__()
         self.base = base
 
-    def rotate(self, x: Float[Tensor, "B H T K"], positions: Int[Tensor, "*B T"]) -> Float[Tensor, "B H T K"]:
+    def rotate(self, x: Float[Tensor, "B H T K"], positions: Int[Tensor, "... T"]) -> Float[Tensor, "B H T K"]:
         width = x.shape[-1]
         if width % 2:
             raise ConfigError(
@@ -112,7 +112,7 @@ def _distances(layout: Layout, queries: int, keys: int, device: torch.device) ->
 
 
 class Relative(Position):
-    """A learned bias a head for each bucket of distances: near ones exact, far ones by their logarithm (Raffel et al. 2020, 2.1)."""
+    """A learned bias a head for each bucket of distances, far ones by their logarithm (Raffel et al. 2020)."""
 
     acts = "bias"
 
@@ -120,7 +120,8 @@ class Relative(Position):
         super().__init__()
         if buckets < 4 or buckets % 2 or longest <= buckets // 4:
             raise ConfigError(
-                f"relative positions want an even number of buckets, at least 4, and longest > buckets/4; got {buckets}, {longest}"
+                f"relative positions have {buckets} buckets and longest {longest}; "
+                "buckets must be even and at least 4, and longest more than a quarter of them"
             )
         self.buckets, self.longest = buckets, longest
         self.table = nn.Embedding(buckets, heads)

@@ -1,6 +1,6 @@
-"""What decoding remembers: mutable, owned by the caller, rows first, reordered and cut by search without knowing what is inside.
+"""What decoding remembers: mutable, owned by the caller, rows first; search reorders it without knowing what is inside.
 
-Letters: R rows, H heads, C capacity, S keys, K head width.
+Letters: R rows, H heads, C capacity, S keys, K and V widths of a head's keys and values.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ class State(ABC):
         """New row i is old row rows[i]: rows leave, or are repeated for a beam."""
 
     def reorder(self, rows: Rows, group: int = 1) -> None:
-        """As `select`, with as many rows as before, and each out of its own group of `group` neighbours when that is above 1."""
+        """As `select`, as many rows as before; each out of its own group of `group` neighbours when that is above 1."""
         self.select(rows)
 
     @abstractmethod
@@ -99,7 +99,10 @@ class Decoding(Tree):
 
     def select(self, rows: Rows) -> None:
         super().select(rows)
-        self.lengths = self.lengths[rows]
+        if self.aligned:
+            self.lengths = self.lengths[rows]
+        else:  # those furthest ahead may have left
+            self._set(self.lengths[rows])
 
     def reorder(self, rows: Rows, group: int = 1) -> None:
         super().reorder(rows, group)
@@ -147,9 +150,9 @@ class Vectors(State):
 
 
 class KeyValues(State):
-    """The keys and values of a row's own past, in buffers that are written in place and grow by half when they are full."""
+    """The keys and values of a row's own past, in buffers that are written in place and grow by half when full."""
 
-    def __init__(self, keys: Float[Tensor, "R H C K"], values: Float[Tensor, "R H C K"]) -> None:
+    def __init__(self, keys: Float[Tensor, "R H C K"], values: Float[Tensor, "R H C V"]) -> None:
         self.keys, self.values = keys, values
 
     @classmethod
@@ -157,8 +160,8 @@ class KeyValues(State):
         return cls(like.new_zeros(rows, heads, capacity, width), like.new_zeros(rows, heads, capacity, width))
 
     def extend(
-        self, keys: Float[Tensor, "R H T K"], values: Float[Tensor, "R H T K"], offset: int | Rows, longest: int
-    ) -> tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S K"]]:
+        self, keys: Float[Tensor, "R H T K"], values: Float[Tensor, "R H T V"], offset: int | Rows, longest: int
+    ) -> tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S V"]]:
         """Writes new keys at each row's offset and returns all that are there; `longest` is the largest offset."""
         end = longest + keys.shape[2]
         self._reserve(end)
@@ -197,9 +200,9 @@ class KeyValues(State):
 
 
 class Projected(State):
-    """The keys and values of a memory, projected once at `begin`: the same for every token, and for every beam of a sentence."""
+    """The keys and values of a memory, projected once at `begin`: the same for every token and beam of a sentence."""
 
-    def __init__(self, keys: Float[Tensor, "R H S K"], values: Float[Tensor, "R H S K"], lengths: Rows) -> None:
+    def __init__(self, keys: Float[Tensor, "R H S K"], values: Float[Tensor, "R H S V"], lengths: Rows) -> None:
         self.keys, self.values, self.lengths = keys, values, lengths
 
     def select(self, rows: Rows) -> None:

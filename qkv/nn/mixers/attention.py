@@ -1,6 +1,7 @@
-"""Multi-head attention ("Attention Is All You Need", 3.2.2): every position asks every visible one, in H subspaces at once.
+"""Multi-head attention ("Attention Is All You Need", 3.2.2): each position asks all it may see, H times at once.
 
-Letters: B rows, T queries, S keys, H heads, G key heads (fewer when heads share them: Ainslie et al. 2023), K head width, D model width.
+Letters: B rows, T queries, S keys, H heads, G key heads (fewer when heads share them: Ainslie et al. 2023), K head
+width, D model width.
 """
 
 from jaxtyping import Float

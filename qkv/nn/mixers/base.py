@@ -1,4 +1,4 @@
-"""The contract of everything that moves information between positions: a mixer, the slot it is built for, what it can do."""
+"""The contract of what moves information between positions: a mixer, the slot it is built for, what it can do."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.errors import ConfigError
-from qkv.nn.call import Call, Extras, Memories
+from qkv.nn.call import Call, Extras, Layout, Memories
 from qkv.nn.state import State
 
 if TYPE_CHECKING:
@@ -51,16 +51,22 @@ class Mixer(nn.Module, ABC):
     def __init__(self, slot: Slot, /) -> None:
         super().__init__()
         self.slot = slot
-        name = type(self).__name__.lower()
-        refusals = {
-            "be causal": slot.causal and self.can.causal == "no",
-            "look both ways": not slot.causal and slot.memory is None and not self.can.bidirectional,
-            f'look at a memory ("{slot.memory}")': slot.memory is not None and not self.can.cross,
-            "take positions that rotate or bias": slot.position is not None and not self.can.positions,
-        }
-        for what, refused in refusals.items():
-            if refused:
-                raise ConfigError(f"mixer {name} cannot {what}; choose a mixer that can, such as attention")
+        can = self.can
+        self._refuse("be causal", slot.causal and slot.memory is None and can.causal == "no")
+        self._refuse("look both ways", not slot.causal and slot.memory is None and not can.bidirectional)
+        self._refuse(f'look at a memory ("{slot.memory}")', slot.memory is not None and not can.cross)
+        self._refuse("take positions that rotate or bias", slot.position is not None and not can.positions)
+        self._refuse("measure positions against a memory", slot.position is not None and slot.memory is not None)
+
+    def check(self, layout: Layout) -> None:
+        """Fails by name where rows are laid out as this mixer cannot see them."""
+        self._refuse("keep packed documents apart", layout.segments is not None and not self.can.packing)
+        self._refuse("show a causal row its beginning", layout.prefix is not None and not self.can.prefix)
+
+    def _refuse(self, what: str, refused: bool) -> None:
+        if refused:
+            name = type(self).__name__.lower()
+            raise ConfigError(f"mixer {name} cannot {what}; choose a mixer that can, such as attention")
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B T D"], call: Call) -> tuple[Float[Tensor, "B T D"], Extras]:
@@ -68,4 +74,4 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def begin(self, memories: Memories, rows: int, capacity: int) -> State:
-        """What decoding `rows` rows of up to about `capacity` tokens will remember; memories are projected here, once."""
+        """What decoding `rows` rows of about `capacity` tokens will remember; memories are projected here, once."""

@@ -1,5 +1,6 @@
-"""A dilated convolution as a mixer: a position sees K others, D apart (ByteNet, Kalchbrenner et al. 2016, 3.2; WaveNet's causal form).
+"""A dilated convolution as a mixer: a position sees K others, D apart.
 
+ByteNet (Kalchbrenner et al. 2016, 3.2); the causal form is WaveNet's.
 Letters: B rows, T positions, D model width.
 """
 
@@ -41,7 +42,7 @@ class Convolution(Mixer):
         else:
             if call.layout.lengths is not None:
                 real = torch.arange(x.shape[1], device=x.device) < call.layout.lengths[:, None]
-                x_bdt = x_bdt * real[:, None]
+                x_bdt = x_bdt.masked_fill(~real[:, None], 0)  # a product would keep what is not finite
             x_bdt = F.pad(x_bdt, (self.reach // 2, self.reach // 2))
         return self.filter(x_bdt).transpose(1, 2), NOTHING
 
