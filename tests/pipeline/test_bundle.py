@@ -44,7 +44,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_shared_weights_stay_shared_and_norms_stay_in_fp32(tmp_path: Path) -> None:
-    tiny_bundle(tmp_path / "m")
+    tiny_bundle(tmp_path / "m", tie="all")
     model = read_bundle(tmp_path / "m").build(dtype=torch.bfloat16)
     assert model.source.table.weight is model.target.table.weight
     kinds = {name: p.dtype for name, p in model.named_parameters()}
