@@ -4,6 +4,7 @@ A config names parts by these names and nothing else; a bundle can therefore nev
 """
 
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from qkv.errors import ConfigError, nearest
@@ -48,8 +49,8 @@ TABLE: dict[str, dict[str, str]] = {
         "constant": "qkv.train.schedule:Constant",
     },
     "tokenizer": {
-        "bpe": "qkv.data.tokenizers.bpe:Bpe",
-        "words": "qkv.data.tokenizers.words:Words",
+        "bpe": "qkv.data.tokenizers.bpe:Bpe.train",
+        "words": "qkv.data.tokenizers.words:Words.train",
     },
     "data": {
         "parallel": "qkv.data.parallel:Parallel",
@@ -76,5 +77,5 @@ def find(kind: str, name: str) -> Any:
         raise ConfigError(f'no kind of part is called "{kind}"; {nearest(kind, TABLE)}')
     if name not in TABLE[kind]:
         raise ConfigError(f'no {kind} is called "{name}"; {nearest(name, TABLE[kind])}')
-    module, attribute = TABLE[kind][name].split(":")
-    return getattr(import_module(module), attribute)
+    module, path = TABLE[kind][name].split(":")
+    return attrgetter(path)(import_module(module))

@@ -1,0 +1,34 @@
+"""`qkv train`: from a recipe to a model folder, or on from where it was stopped."""
+
+from pathlib import Path
+
+from qkv.cli.options import run_parser
+
+
+def run(argv: list[str]) -> int:
+    parser = run_parser(
+        "train",
+        "Trains a model from a recipe. The folder holds the run and, at its root, the model; the same command goes on\n"
+        "where it was stopped, to the bit.",
+        examples=[
+            "qkv train --config recipes/translate.yaml --data.train pairs.tsv --data.dev dev.tsv --out runs/mine",
+            "qkv train --config recipes/translate.yaml --print-config",
+            "qkv train --config run.yaml --out runs/mine --train.max_minutes 30 --model.mixer.heads 4",
+        ],
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="where the run and its model go (needed to train)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on stderr; log.jsonl is written all the same")
+    args, overrides = parser.read_run(argv)
+    from qkv import config
+    from qkv.train.recipe import recipe
+
+    resolved = recipe(Path(args.config) if args.config else None, overrides)
+    if args.print_config:
+        print(config.dump(resolved), end="")
+        return 0
+    if not args.out:
+        parser.error("--out is missing: the folder for the run and its model, such as --out runs/mine")
+    from qkv.train.run import train
+
+    outcome = train(resolved, Path(args.out), quiet=args.quiet)
+    return 0 if outcome.finished else 143 if "SIGTERM" in outcome.why else 130

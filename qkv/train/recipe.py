@@ -1,0 +1,81 @@
+"""A run's config: the sections of the YAML file, each value with its default in the constructor that it configures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from qkv import config
+from qkv.config import Count, Natural, NonNegative, Part, Positive, Probability, Settings
+from qkv.data.parallel import Parallel
+from qkv.decode.settings import SearchSettings
+from qkv.errors import ConfigError
+from qkv.models.base import Model
+from qkv.objectives.base import Objective
+from qkv.train.optim import Optimizer
+from qkv.train.schedule import Schedule
+
+LIMITS = ("max_steps", "max_epochs", "max_minutes")
+# What may change between a stop and going on: it does not touch what the next step computes.
+MAY_CHANGE = {*LIMITS, "patience", "keep", "report_seconds", "tensorboard"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(Settings):
+    """How long, how much at a time, how often to look, and what to keep."""
+
+    seed: Natural = 1
+    max_steps: Count | None = None
+    max_epochs: Count | None = None
+    max_minutes: Positive | None = None  # of the run's own time, over all its sittings
+    max_tokens: Count = 4096  # rows x the longest side of a step's batch
+    parts: Count = 1  # a step's batch goes through in so many parts: less memory, the same gradient
+    clip: NonNegative = 0.0  # the largest norm of a gradient; 0: no clipping, as in the paper
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    validate_every: Count | None = None  # steps; left out: once an epoch
+    save_every: Count = 1000  # steps; and at every validation
+    keep: Count = 2
+    metric: Literal["nll", "bleu", "chrf"] = "nll"  # on the development set: what is best, when to stop
+    patience: Count | None = None  # validations without a better one
+    average: Natural = 0  # the last so many validations' weights are averaged at the end (the paper: 5, big 20)
+    ema: Probability = 0.0  # the decay of a moving average of the weights, which then validates and is kept; 0: none
+    report_seconds: NonNegative = 10.0
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Settings):
+    """All that decides a run."""
+
+    data: Part[Parallel]
+    model: Part[Model] = Part("model", "transformer")
+    objective: Part[Objective] = Part("objective", "seq2seq")
+    optim: Part[Optimizer] = Part("optimizer", "adam")
+    schedule: Part[Schedule] = Part("schedule", "noam")
+    train: TrainSettings = field(default_factory=TrainSettings)
+    decode: SearchSettings = field(default_factory=SearchSettings)
+
+    def __post_init__(self) -> None:
+        if all(getattr(self.train, name) is None for name in LIMITS):
+            raise ConfigError(f"train has no end; set one of {', '.join(LIMITS)}")
+
+
+def recipe(file: Path | None, overrides: Sequence[tuple[str, str]]) -> Recipe:
+    """The resolved recipe of a YAML file and dotted overrides; a mistake names the file it stands in."""
+    where = f"{file} + overrides: " if file and overrides else f"{file}: " if file else ""
+    tree = {} if file is None else config.read(file)
+    try:
+        return config.section(Recipe, config.overridden(tree, list(overrides)))
+    except ConfigError as error:
+        raise ConfigError(f"{where}{error}  (qkv train --print-config shows all settings)") from None
+
+
+def differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """The dotted names at which two resolved trees differ, but for what may change."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = sorted(old.keys() | new.keys())
+        at = [(n, f"{where}.{n}" if where else n) for n in names if not (where == "train" and n in MAY_CHANGE)]
+        return [d for n, dotted in at if n in old and n in new for d in differences(old[n], new[n], dotted)] + [
+            dotted for n, dotted in at if (n in old) != (n in new)
+        ]
+    return [] if old == new else [where]
