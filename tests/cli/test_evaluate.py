@@ -1,3 +1,5 @@
+"""Scores as a user asks for them, from a model or from files; mistakes are one sentence."""
+
 import gzip
 import json
 from pathlib import Path

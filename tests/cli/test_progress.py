@@ -1,3 +1,5 @@
+"""Progress is told now and then, with the rate and the time left."""
+
 import io
 
 import pytest

@@ -1,3 +1,5 @@
+"""One line out for each line in, as a user types it; mistakes are one sentence."""
+
 import gzip
 import io
 import sys

@@ -1,3 +1,5 @@
+"""A report's numbers are those of the metrics and of the translator, and it is JSON."""
+
 import json
 from pathlib import Path
 

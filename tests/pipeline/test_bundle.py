@@ -1,3 +1,5 @@
+"""What is written is read; damage, foreign folders, open configs and giant sizes are refused by name."""
+
 import json
 import os
 import shutil

@@ -1,3 +1,5 @@
+"""A card says what it was given and nothing can break out of its front matter."""
+
 from qkv.config import parse
 from qkv.pipeline.card import Card, Score, card_text
 

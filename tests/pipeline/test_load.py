@@ -1,3 +1,5 @@
+"""From folders to a translator: precision, ensembles, and what does not fit together."""
+
 from pathlib import Path
 
 import pytest

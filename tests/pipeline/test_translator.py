@@ -1,3 +1,5 @@
+"""Lines keep their order and their number, whatever the batch; what is cut says so; scores agree with the search."""
+
 from pathlib import Path
 from typing import get_type_hints
 
