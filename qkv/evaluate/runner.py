@@ -216,4 +216,4 @@ def by_length(statistics: Sequence[Statistics], references: Texts) -> tuple[Buck
 
 def _measured(statistics: Statistics, asked: Asked) -> Measured:
     bounds = interval(statistics, resamples=asked.resamples, seed=asked.seed, level=asked.level)
-    return Measured(statistics.name, statistics.score, bounds.low, bounds.high, statistics.signature)
+    return Measured(statistics.name, statistics.score(), bounds.low, bounds.high, statistics.signature)

@@ -59,7 +59,7 @@ def paired(
     better = differences if mine.higher_is_better else -differences
     # One is added above and below, so that no finite number of resamples gives p = 0.
     other_side = min(int((better <= 0).sum()), int((better >= 0).sum())) + 1
-    score, against = mine.score, theirs.score
+    score, against = mine.score(), theirs.score()
     low, high = _bounds(differences, level)
     return Comparison(
         name=mine.name,

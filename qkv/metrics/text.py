@@ -36,7 +36,6 @@ class Statistics:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
     def score(self) -> float:
         """The score of the whole corpus, from 0 to 100 (TER may pass 100)."""
         return self.of_sums(self.rows.sum(0))

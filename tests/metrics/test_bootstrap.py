@@ -48,8 +48,8 @@ def test_interval_holds_the_score_and_narrows_with_more_sentences() -> None:
     hypotheses, references = corpus(0.2, sentences=640)
     many = bleu(hypotheses, [references])
     narrow, wide = interval(many, resamples=200), interval(few, resamples=200)
-    assert wide.low < few.score < wide.high
-    assert narrow.low < many.score < narrow.high
+    assert wide.low < few.score() < wide.high
+    assert narrow.low < many.score() < narrow.high
     # Sixteen times the sentences: about a quarter of the width.
     assert 2.5 < (wide.high - wide.low) / (narrow.high - narrow.low) < 6.5
 
