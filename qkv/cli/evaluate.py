@@ -119,7 +119,8 @@ def as_text(found: "Report") -> str:
     if found.speed is not None:
         lines.append(
             f"  {found.speed.seconds:.1f} s, {found.speed.sentences_per_second:,.1f} sentences and "
-            f"{found.speed.tokens_per_second:,.0f} target tokens a second"
+            f"{found.speed.tokens_per_second:,.0f} target tokens a second, {found.speed.precision}, "
+            f"{found.speed.threads} threads, {found.speed.device}"
         )
     lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.counts.items()))
     if found.comparisons:

@@ -122,10 +122,11 @@ def _lines(path: str | None) -> Iterator[str]:
     return lines(Path(path) if path else sys.stdin.buffer)
 
 
-def _count(path: Path) -> int:
+def _count(path: Path) -> int | None:
+    """How many lines there will be; None of a pipe, which can be read only once."""
     from qkv.data.lines import lines
 
-    return sum(1 for _ in lines(path))
+    return sum(1 for _ in lines(path)) if path.is_file() or not path.exists() else None
 
 
 @contextmanager

@@ -63,9 +63,12 @@ class Perplexity:
 
 @dataclass(frozen=True)
 class Speed:
-    """How long the translating took, model in memory; tokens are new target tokens."""
+    """How long the translating took, model in memory, and on what; tokens are new target tokens."""
 
     seconds: float
+    device: str
+    precision: str
+    threads: int
     sentences_per_second: float
     tokens_per_second: float
 
@@ -113,6 +116,8 @@ def translated(
     progress: Callable[[int], None] | None = None,
 ) -> Output:
     """A model's translations of a test set, timed, and how likely it finds the first reference."""
+    import torch
+
     check_aligned(sources, references)
     began = time.perf_counter()
     found: list[Translation] = []
@@ -133,7 +138,14 @@ def translated(
         [each.text for each in found],
         counts,
         decoding=asdict(translator.settings(**options)),
-        speed=Speed(seconds, len(found) / seconds, tokens / seconds),
+        speed=Speed(
+            seconds,
+            str(translator.device),
+            translator.precision,
+            torch.get_num_threads(),
+            len(found) / seconds,
+            tokens / seconds,
+        ),
         perplexity=perplexity(translator, sources, references[0]),
     )
 

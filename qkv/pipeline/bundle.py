@@ -191,11 +191,11 @@ def _read_config(path: Path) -> dict[str, Any]:
             f"{path} has format {found}, written by qkv {document.get('qkv_version')}; "
             f"this qkv {__version__} reads up to {FORMAT}: use a newer one"
         )
+    weights_of.check_bounds(document, path)
     if odd := sorted(document.keys() ^ KEYS):
         raise BundleError(
             f'{path}: "{odd[0]}" is {"unknown" if odd[0] in document else "missing"}; restore it from a copy'
         )
-    weights_of.check_bounds(document, path)
     vocabulary, languages = (_mapping(document[key], path) for key in ("vocabulary", "languages"))
     right = (
         vocabulary.keys() == set(SIDES) == languages.keys()

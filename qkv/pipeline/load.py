@@ -53,6 +53,7 @@ def load(
         max_tokens=max_tokens,
         pretokenized=first.pretokenized,
         device=place,
+        precision=chosen,
         name=" + ".join(bundle.folder.name for bundle in bundles),
     )
 

@@ -88,13 +88,14 @@ class Translator:
         max_tokens: int = MAX_TOKENS,
         pretokenized: bool = False,
         device: "torch.device | str" = "cpu",
+        precision: str = "fp32",
         name: str = "model",
     ) -> None:
         if max_tokens < 1:
             raise ConfigError(f"max_tokens {max_tokens} must be at least 1; {MAX_TOKENS} is the default")
         self.model, self.source, self.target = model, source, target
         self.decoding, self.longest_source, self.max_tokens = decoding, longest_source, max_tokens
-        self.pretokenized, self.device, self.name = pretokenized, device, name
+        self.pretokenized, self.device, self.precision, self.name = pretokenized, device, precision, name
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is a sequence of texts too

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LARGEST_INTEGER = 1 << 22  # no size, count or vocabulary of a model passes it
 LARGEST_BUFFERS = 1 << 28  # bytes of what a model computes for itself and does not store
+DEEPEST = 32
 SHOWN = 5
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -59,15 +60,19 @@ def declared(part: Part[Any], sizes: "Sizes", path: Path) -> "Model":
     return model
 
 
-def check_bounds(tree: Any, where: Path) -> None:
-    """Refuses integers that no model has, before anything is built of them."""
+def check_bounds(tree: Any, where: Path, depth: int = 0) -> None:
+    """Refuses integers and depths that no model has, before anything is built of them."""
+    if depth > DEEPEST:
+        raise BundleError(
+            f"{where} is nested more than {DEEPEST} deep, the limit of a config; it is not a file of ours"
+        )
     if isinstance(tree, bool):
         return
     if isinstance(tree, int) and abs(tree) > LARGEST_INTEGER:
         raise BundleError(f"{where} holds the number {tree}; {LARGEST_INTEGER:,} is the largest a model may have")
     children: Iterable[Any] = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list) else ()
     for child in children:
-        check_bounds(child, where)
+        check_bounds(child, where, depth + 1)
 
 
 def read_shapes(path: Path) -> Shapes:

@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,11 +23,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundles") / "m"
     tiny_bundle(folder)
     return folder
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def feed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
@@ -66,6 +63,15 @@ def test_files_in_and_out(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == ""
     assert len((tmp_path / "out").read_text().splitlines()) == 5
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_pipe_as_input_is_read_once(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"mann\nfrau\n"))
+    writer.start()
+    assert translated(model, "--input", str(tmp_path / "pipe")) == 0
+    writer.join()
+    assert capsys.readouterr().out.count("\n") == 2
 
 
 def test_n_best_and_scores(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

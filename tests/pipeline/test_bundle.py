@@ -198,7 +198,9 @@ def test_hostile_weight_headers_are_refused(tmp_path: Path, raw: bytes) -> None:
 
 def test_hostile_json_is_refused(tmp_path: Path) -> None:
     tiny_bundle(tmp_path / "m")
-    for raw in (b"[" * 100_000, b"[]", b" " * (2 << 20), b"\xff"):
+    document = json.loads((tmp_path / "m" / "config.json").read_text())
+    deep = json.dumps({**document, "model": 0}).replace('"model": 0', '"model": ' + "[" * 900 + "]" * 900).encode()
+    for raw in (deep, b"[" * 100_000, b"[]", b" " * (2 << 20), b"\xff"):
         (tmp_path / "m" / "config.json").write_bytes(raw)
         folders.write_manifest(tmp_path / "m")
         with pytest.raises(BundleError, match=r"config\.json"):
