@@ -54,18 +54,17 @@ def parser() -> Parser:
 
 def run(argv: list[str]) -> int:
     flags = read(argv)
-    from qkv.evaluate.runner import Asked, report
-    from qkv.metrics.text import check_aligned
+    from qkv.evaluate.runner import Asked, read_output, report
 
-    references = [_texts(path) for path in flags.reference]
-    sources = _texts(flags.source) if flags.source else None
-    # What cannot be right is said before a model is loaded.
-    check_aligned(references[0] if sources is None else sources, references)
     against_file = flags.against is not None and not Path(flags.against).is_dir()
-    against = _read(flags.against, references) if against_file else None
+    # What cannot be right is said before a model is loaded.
+    named = [flags.source, flags.hypothesis, flags.against if against_file else None, *flags.reference]
+    texts = _aligned([path for path in named if path is not None])
+    references, sources = [texts[path] for path in flags.reference], texts.get(flags.source)
+    against = read_output(flags.against, texts[flags.against]) if against_file else None
     translator: Translator | None = None
     if flags.hypothesis:
-        output = _read(flags.hypothesis, references)
+        output = read_output(flags.hypothesis, texts[flags.hypothesis])
     else:
         translator = decoding.loaded(flags.model, flags)
         output = _translated(translator, sources or [], references, flags)
@@ -133,23 +132,22 @@ def as_text(found: "Report") -> str:
     return "\n".join(lines)
 
 
-def _texts(path: str) -> list[str]:
+def _aligned(paths: list[str]) -> dict[str, list[str]]:
+    """The lines of each file, as many in all of them."""
     from qkv.data.lines import lines
     from qkv.errors import DataError
 
-    found = list(lines(Path(path)))
-    if not found:
-        raise DataError(f"{path}: holds no line; a test set has at least 1")
-    return found
-
-
-def _read(path: str, references: list[list[str]]) -> "Output":
-    from qkv.evaluate.runner import read_output
-    from qkv.metrics.text import check_aligned
-
-    found = _texts(path)
-    check_aligned(found, references)
-    return read_output(path, found)
+    texts = {path: list(lines(Path(path))) for path in paths}
+    first = paths[0]
+    for path, found in texts.items():
+        if not found:
+            raise DataError(f"{path}: holds no line; a test set has at least 1")
+        if len(found) != len(texts[first]):
+            raise DataError(
+                f"{first} has {len(texts[first]):,} lines and {path} has {len(found):,}; "
+                "line n of one belongs to line n of the other: find the line lost or doubled"
+            )
+    return texts
 
 
 def _translated(
