@@ -72,12 +72,15 @@ class Learned(Position):
         self.table = nn.Embedding(longest, width)
 
     def embed(self, x: Float[Tensor, "B T D"], layout: Layout) -> Float[Tensor, "B T D"]:
-        if layout.start + x.shape[1] > self.longest:
+        positions, needed = layout.positions(x.shape[1], x.device), layout.start + x.shape[1]
+        if needed > self.longest and layout.segments is not None:
+            needed = int(positions.max()) + 1  # a packed row may be longer than any document in it
+        if needed > self.longest:
             raise ConfigError(
-                f"{layout.start + x.shape[1]} positions are asked of a learned table of {self.longest}; "
-                f"train with position.longest={layout.start + x.shape[1]} or cut the text"
+                f"{needed} positions are asked of a learned table of {self.longest}; "
+                f"train with position.longest={needed} or cut the text"
             )
-        return x + self.table(layout.positions(x.shape[1], x.device))
+        return x + self.table(positions)
 
 
 class Rotary(Position):
@@ -98,7 +101,8 @@ class Rotary(Position):
         rows = positions[None, None] if positions.dim() == 1 else positions[:, None]
         table = sinusoid(rows, width, self.base)
         sine, cosine = table[..., 0::2], table[..., 1::2]
-        even, odd = x[..., 0::2].float(), x[..., 1::2].float()
+        wide = torch.promote_types(x.dtype, torch.float32)
+        even, odd = x[..., 0::2].to(wide), x[..., 1::2].to(wide)
         turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
         return turned.flatten(-2).to(x.dtype)
 
