@@ -62,19 +62,18 @@ class Block(ABC):
 
     @torch.inference_mode()
     def step(self) -> list[Outcome]:
-        """A token more for every sentence; those that are done with it."""
+        """A token more for every sentence; those that are done with it. The scores that the model gives are written on."""
         scores = self.task.model.scores(self.hidden).float().unflatten(0, (-1, self.lanes))
         self._constrain(scores)
         parents, ids, outcomes = self._choose(scores)
         self.clock += 1
-        if outcomes:
-            self._look_ahead()
         self._go_on(parents, ids)
         return outcomes
 
     @torch.inference_mode()
     def join(self, other: "Block") -> None:
         """The sentences of another block of the same task come in behind these."""
+        assert self.sentences and other.sentences, "a block whose sentences are done is replaced, not joined"
         later = self.clock - other.clock
         self.state.insert(other.state)
         self.hidden = torch.cat([self.hidden, other.hidden])
@@ -88,7 +87,6 @@ class Block(ABC):
         """Nobody waits for these any more: they have no outcome, and leave with the others that are done."""
         for sentence in self.sentences:
             sentence.done = sentence.done or sentence.number in numbers
-        self._look_ahead()
 
     @abstractmethod
     def _choose(
@@ -103,10 +101,9 @@ class Block(ABC):
 
     def _look_ahead(self) -> None:
         """When single sentences want a look of the host's again: until then it gives them none."""
-        active = [s for s in self.sentences if not s.done]
-        self._first_birth = min((s.birth for s in self.sentences), default=self.clock)
-        self._next_due = min((s.due for s in active), default=self.clock)
-        self._forced_until = max((s.forced_until for s in active), default=self.clock)
+        self._first_birth = min(s.birth for s in self.sentences)
+        self._next_due = min(s.due for s in self.sentences)
+        self._forced_until = max(s.forced_until for s in self.sentences)
 
     def _constrain(self, scores: Float[Tensor, "U W V"]) -> None:
         settings, marks, clock = self.task.settings, self.task.marks, self.clock

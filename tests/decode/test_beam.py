@@ -101,6 +101,13 @@ def test_a_dead_end_gives_what_there_is() -> None:
     assert searched(nothing, batch_of([3]), num_beams=2) == [[Hypothesis((), 0.0, 0.0, (), False)]]
 
 
+def test_what_ended_needs_no_copy_of_itself_that_was_cut() -> None:
+    """Two are asked for, and there is but one text."""
+    model = rows_of(bos={4: 1.0}, w4={EOS: 1.0})
+    (found,) = searched(model, batch_of([3]), num_beams=2, num_return_sequences=2)
+    assert [(h.ids, h.finished) for h in found] == [((4,), True)]
+
+
 def test_equals_are_decided_by_lane_and_id() -> None:
     model = rows_of(bos={4: 0.25, 5: 0.25, 6: 0.5}, w4={EOS: 1.0}, w5={EOS: 1.0}, w6={4: 0.5, EOS: 0.5})
     (found,) = searched(model, batch_of([3]), num_beams=4, num_return_sequences=3, length_norm="none")

@@ -5,6 +5,7 @@ import torch
 
 from qkv.decode.compare import compare
 from qkv.decode.ensemble import Ensemble
+from qkv.decode.search import Waiting, stream
 from qkv.decode.settings import SearchSettings
 from qkv.errors import ConfigError
 from qkv.models.protocols import Steps
@@ -40,6 +41,13 @@ def test_members_of_different_kinds_search_as_the_reference_does(settings: dict[
     given = SearchSettings(max_new_tokens=8, **settings)  # type: ignore[arg-type]
     agreement = compare(model, batch_of([4, 6, 3, 5]), given, prefix=[[5], [], [6, 7, 8], []], **MARKS)
     assert agreement.different == 0 and agreement.equal >= 3
+
+
+def test_its_sentences_come_in_midway_too() -> None:
+    both, lengths = Ensemble([Recurrent(seed=1, ending=2.0), Recurrent(seed=2, width=10)]), [4, 6, 3, 5]
+    waiting = [Waiting(batch_of([n], first=i)) for i, n in enumerate(lengths)]
+    streamed = stream(both, waiting, SearchSettings(num_beams=2), rows=4, **MARKS)
+    assert [h.ids for (h,) in streamed] == [h.ids for (h,) in searched(both, batch_of(lengths), num_beams=2)]
 
 
 def test_a_certain_token_never_scores_above_zero() -> None:

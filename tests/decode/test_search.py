@@ -3,6 +3,8 @@
 from itertools import pairwise
 
 import pytest
+import torch
+from torch import Tensor
 
 from qkv.data.batch import Batch
 from qkv.decode.beam import Beam
@@ -11,6 +13,7 @@ from qkv.decode.search import Waiting, begin, stream
 from qkv.decode.settings import SearchSettings
 from qkv.decode.task import Task
 from qkv.errors import DataError
+from qkv.nn.state import Decoding
 from tests.decode.toys import EOS, MARKS, Recurrent, batch_of, searched
 
 LENGTHS = [3, 9, 5, 6, 2, 8, 4, 7, 5, 3]
@@ -80,6 +83,32 @@ def test_finished_ones_leave_and_the_model_computes_less() -> None:
     assert model.rows[1] == 60 and model.rows[-1] < 30
     assert model.rows[1:] == sorted(model.rows[1:], reverse=True)
     assert all(found)
+
+
+def test_no_row_is_fed_beyond_its_limit() -> None:
+    """Those at their limit leave at once, however few they are: a model may know no place behind it."""
+    furthest: list[float] = []
+
+    class Watched(Recurrent):
+        def scores(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
+            furthest.append(float(hidden[..., -1].max()))
+            return super().scores(hidden, subset)
+
+    searched(Watched(ending=-30.0), batch_of(list(range(2, 22))), num_beams=2, max_length_offset=2)
+    assert max(furthest) == 2  # tokens fed, BOS among them, less the source's
+
+
+def test_a_beam_is_reordered_within_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what all lanes of a sentence share need not be copied."""
+    seen, honest = [], Decoding.reorder
+
+    def watched(state: Decoding, rows: Tensor, group: int = 1) -> None:
+        seen.append((rows // group == torch.arange(len(rows)) // group).all() and group)
+        honest(state, rows, group)
+
+    monkeypatch.setattr(Decoding, "reorder", watched)
+    searched(Recurrent(ending=-2.0), batch_of(LENGTHS), num_beams=3)
+    assert seen and set(seen) == {3}
 
 
 def test_nothing_in_nothing_out() -> None:
