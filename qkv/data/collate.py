@@ -1,8 +1,8 @@
 """Sample numbers -> Batch: rows filled from shards in a few vectorised steps, some batches ahead of their consumer.
 
 Where a tokenizer has dropout (BPE-dropout, Provilkov et al. 2020) a training text is encoded anew in every epoch, keyed
-by (seed, epoch, side, sample): the same for any split of a batch, and exact on resume. The plan of the batches counts
-the undropped lengths, so such a batch can pass `max_tokens`; a text that would pass `max_length` keeps its usual ids.
+by (seed, epoch, side, sample): the same for any split of a batch, and exact on resume. A text that would pass
+`max_length` keeps its usual ids. The plan of the batches knows only the undropped lengths: see regrouping.py.
 
 Letters: B rows, T positions.
 """
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from qkv.data.batch import Batch, Tokens
-from qkv.data.sampling import Draw, Position, in_order_of_length
+from qkv.data.sampling import Draw, Position, by_length, cut
 from qkv.data.shards import Shards
 from qkv.data.tokenizers.base import Specials, Tokenizer
 from qkv.random import place_of, word
@@ -43,6 +43,8 @@ class Collator:
     ) -> None:
         self.shards, self.seed, self.vary, self.max_length = shards, seed, dict(vary or {}), max_length
         self.round_to, self.task, self.split = round_to, task, split
+        self._made: dict[str, dict[int, list[int]]] = {}
+        self._made_for: int | None = None
 
     def __call__(self, samples: NDArray[np.int64], epoch: int = 0) -> Batch:
         sides = {}
@@ -52,19 +54,41 @@ class Collator:
         numbers = torch.from_numpy(samples.astype(np.int64))
         return Batch.of(numbers, sides.get("source"), sides["target"], task=self.task, split=self.split)
 
+    def encode(self, samples: NDArray[np.int64], epoch: int) -> list[NDArray[np.int64]]:
+        """The lengths of these samples in this epoch, side by side; their ids are kept for the batches made next."""
+        self._made = {side: self._varied(side, samples, epoch) for side in self.vary}
+        self._made_for = epoch
+        lengths = []
+        for side in self.shards.index.sides:
+            if side in self.vary:
+                found = (len(self._made[side][sample]) + 1 for sample in samples.tolist())
+                lengths.append(np.fromiter(found, dtype=np.int64, count=len(samples)))
+            else:
+                lengths.append(self.shards.lengths[side][samples].astype(np.int64))
+        return lengths
+
     def _ids(self, side: str, samples: NDArray[np.int64], epoch: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The samples' tokens one after the other, and how many each has."""
-        flat, sizes = self.shards.ids(side, samples)
         if side not in self.vary:
-            return flat, sizes
-        key = word(self.seed, epoch, place_of(side))
-        keys = [word(key, sample) for sample in samples.tolist()]
-        rows = self.vary[side].encode_varied(self.shards.texts(side, samples), keys)
+            return self.shards.ids(side, samples)
+        made = self._made.get(side, {}) if self._made_for == epoch else {}
+        missing = [sample for sample in samples.tolist() if sample not in made]
+        if missing:
+            made = made | self._varied(side, np.array(missing, dtype=np.int64), epoch)
+        return ragged([made[sample] for sample in samples.tolist()])
+
+    def _varied(self, side: str, samples: NDArray[np.int64], epoch: int) -> dict[int, list[int]]:
+        """This epoch's ids by sample."""
+        flat, sizes = self.shards.ids(side, samples)
+        key, numbers = word(self.seed, epoch, place_of(side)), samples.tolist()
+        rows = self.vary[side].encode_varied(
+            self.shards.texts(side, samples), [word(key, sample) for sample in numbers]
+        )
         ends = sizes.cumsum()
         for row, ids in enumerate(rows):
             if not 0 < len(ids) < self.max_length:
                 rows[row] = flat[ends[row] - sizes[row] : ends[row]].tolist()
-        return ragged(rows)
+        return dict(zip(numbers, rows, strict=True))
 
 
 def ragged(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -97,8 +121,8 @@ def batches_of(
     if not rows:
         return
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + 1
-    alone = max_tokens // round_to * round_to
-    plan = in_order_of_length([np.minimum(lengths, alone)], max_tokens=max_tokens, round_to=round_to)
+    alone = np.minimum(lengths, max_tokens // round_to * round_to)
+    plan = cut([alone], by_length([lengths])[::-1], max_tokens=max_tokens, round_to=round_to)
     for number in range(len(plan)):
         places = plan.batch(number)
         yield places, filled(*ragged([rows[place] for place in places]), begin=begin, round_to=round_to)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from qkv import folder as folders
 from qkv.data import shards
@@ -31,9 +31,10 @@ from qkv.errors import BundleError, DataError
 FORMAT = 1
 SIDES = ("source", "target")
 CHUNK_PAIRS, CHUNK_CHARACTERS = 8192, 2_000_000
-REPORT_SECONDS = 1.0
+REPORT_SECONDS = 5.0
 
 
+@runtime_checkable
 class Recipe(Protocol):
     """How to make a tokenizer: trained on texts, or fixed."""
 
@@ -228,7 +229,7 @@ class _Work:
 
 
 class Meter:
-    """Counts what passes through and reports it, about once a second."""
+    """Counts what passes through and reports it, every few seconds."""
 
     def __init__(self, stage: str, total: int | None, progress: Callable[[Progress], None]) -> None:
         self.stage, self.total, self.progress, self.pairs = stage, total, progress, 0

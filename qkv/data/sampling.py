@@ -111,11 +111,11 @@ class Sampler:
         order = self._drawn(epoch)
         for number, first in enumerate(range(0, len(order), self.pool)):
             pool = order[first : first + self.pool]
-            by_length = _by_length([_rounded(side[pool], self.round_to) for side in self.lengths], turn=epoch % 2)
+            ranked = by_length([_rounded(side[pool], self.round_to) for side in self.lengths], turn=epoch % 2)
             # Every second pool runs backwards: where one ends and the next begins the lengths agree.
-            order[first : first + self.pool] = pool[by_length if number % 2 == 0 else by_length[::-1]]
+            order[first : first + self.pool] = pool[ranked if number % 2 == 0 else ranked[::-1]]
         plan = cut(self.lengths, order, max_tokens=self.max_tokens, round_to=self.round_to, step=self.pool)
-        shuffled = self._generator("batches", epoch).permutation(len(plan))
+        shuffled = self.generator("batches", epoch).permutation(len(plan))
         return Plan(order, plan.starts[shuffled], plan.ends[shuffled], plan.padding)
 
     def _drawn(self, epoch: int) -> Numbers:
@@ -130,22 +130,23 @@ class Sampler:
         for corpus, (size, (first, last)) in enumerate(zip(self.sizes, stretches, strict=True)):
             for start, number, cycle in _cycles(first, last - first, size):
                 shuffled = np.arange(offset, offset + size, dtype=order.dtype)
-                self._generator("corpus", corpus, cycle).shuffle(shuffled)
+                self.generator("corpus", corpus, cycle).shuffle(shuffled)
                 order[filled : filled + number] = shuffled[start : start + number]
                 filled += number
             offset += size
         if len(self.sizes) > 1:
-            self._generator("mix", epoch).shuffle(order)
+            self.generator("mix", epoch).shuffle(order)
         return order
 
-    def _generator(self, place: str, *numbers: int) -> np.random.Generator:
+    def generator(self, place: str, *numbers: int) -> np.random.Generator:
+        """Random numbers for one place in the order, by the seed."""
         return np.random.default_rng([self.seed % 2**64, place_of(place), *numbers])
 
 
 def in_order_of_length(lengths: Sequence[Numbers], /, *, max_tokens: int, round_to: int = 1) -> Plan:
     """Every sample once, the longest batch first, nothing random: for scoring and for translating."""
     lengths = _checked(lengths, max_tokens, round_to)
-    order = _by_length([_rounded(np.asarray(side), round_to) for side in lengths])[::-1]
+    order = by_length([_rounded(np.asarray(side), round_to) for side in lengths])[::-1]
     return cut(lengths, order, max_tokens=max_tokens, round_to=round_to)
 
 
@@ -185,7 +186,7 @@ def _greedy(costs: NDArray[np.int64], max_tokens: int, last: bool) -> NDArray[np
     return np.array(ends, dtype=np.int64)
 
 
-def _by_length(sides: Sequence[Numbers], turn: int = 0) -> NDArray[np.int64]:
+def by_length(sides: Sequence[Numbers], turn: int = 0) -> NDArray[np.int64]:
     """Sorted by the longer side, then by the difference of the sides, up and down in turn: neighbours stay alike.
 
     The other `turn` swaps up and down, which parts many who stood together, at no padding.
