@@ -1,7 +1,7 @@
 """An objective: a module that holds the model and turns a batch into named losses; what compile, DDP and FSDP wrap.
 
-`loss` is what is minimised; the other names are reported. Every value is already divided by the counts of the whole step
-(`divisors`, by unit, over all micro-batches and ranks), so the values of the parts add up to those of the step.
+`loss` is what is minimised; the other names are reported. Every value is already divided by the counts of the whole
+step (`divisors`, by unit, over all micro-batches and ranks), so the values of the parts add up to those of the step.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Translation as next-token prediction: label-smoothed cross-entropy of each target token ("Attention Is All You Need", 5.4).
+"""Translation as next-token prediction: label-smoothed cross-entropy ("Attention Is All You Need", 5.4).
 
 Letters: B rows, T positions, N = B T.
 """

@@ -1,7 +1,8 @@
-"""Cross-entropy with label smoothing straight from hidden vectors: the logits are never whole in memory (Szegedy et al. 2016, 7).
+"""Cross-entropy with label smoothing straight from hidden vectors: the logits are never whole in memory.
 
-The loss of a position is (1 - e) * -log p(target) + e * mean over the vocabulary of -log p. Chunk by chunk the logits are
-made, turned into loss and gradient, and forgotten; so the backward pass has nothing left to do but scale.
+The loss of a position is (1 - e) * -log p(target) + e * mean over the vocabulary of -log p (Szegedy et al. 2016, 7).
+Chunk by chunk the logits are made, turned into loss and gradient, and forgotten; so the backward pass has nothing left
+to do but scale.
 
 Letters: N positions, D model width, V vocabulary.
 """
@@ -11,9 +12,10 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-CHUNK = 1 << 22  # logits held at a time: 16 MiB in fp32
+CHUNK = 1 << 21  # logits held at a time: 8 MiB in fp32, about what a core's cache takes
 
 
 def plain_smoothed(
@@ -43,7 +45,10 @@ def smoothed(
     chunk: int = CHUNK,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The same sums, a chunk of positions at a time."""
-    loss, nll = _Smoothed.apply(hidden, weight, bias, targets, real, smoothing, max(1, chunk // weight.shape[0]))
+    rows = max(1, chunk // weight.shape[0])
+    # Only out here does `no_grad` show: within a function of autograd's it always holds.
+    learns = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias))
+    loss, nll = _Smoothed.apply(hidden, weight, bias, targets, real, smoothing, rows, learns)
     return loss, nll
 
 
@@ -58,42 +63,51 @@ class _Smoothed(torch.autograd.Function):
         real: Tensor,
         smoothing: float,
         rows: int,
+        wanted: bool,
     ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        wanted = any(ctx.needs_input_grad[:3])
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight, dtype=wide) if wanted else None
         d_bias = torch.zeros_like(bias, dtype=wide) if wanted and bias is not None else None
-        sums = torch.zeros(2, dtype=wide, device=hidden.device)
+        # Smoothing is linear in the logits, so its part needs no pass over them: the mean logit is h . mean(w).
+        mean_d = weight.mean(0, dtype=wide)
+        mean_bias = 0.0 if bias is None else bias.mean(dtype=wide)
+        doubt = smoothing / weight.shape[0]
+        sums, sum_d = torch.zeros(2, dtype=wide, device=hidden.device), torch.zeros_like(mean_d)
         for first in range(0, hidden.shape[0], rows):
             part = slice(first, first + rows)
-            h_nd, index, weights = hidden[part], targets[part, None], real[part, None].to(wide)
-            logits = F.linear(h_nd, weight, bias).to(wide)
-            log_z = logits.logsumexp(-1, keepdim=True)
-            nll = log_z - logits.gather(1, index)
-            doubt = log_z - logits.mean(-1, keepdim=True)
-            sums[0] += (weights * ((1 - smoothing) * nll + smoothing * doubt)).sum()
-            sums[1] += (weights * nll).sum()
+            h_nd, index, seen = hidden[part], targets[part, None], real[part, None].to(wide)
+            logits = F.linear(h_nd, weight, bias)
+            at_target = logits.gather(1, index).to(wide)
             if d_hidden is None or d_weight is None:
-                continue
-            # d loss / d logits = softmax - smoothing / V - (1 - smoothing) at the target
-            d_logits = logits.sub_(log_z).exp_().sub_(smoothing / weight.shape[0])
-            d_logits.scatter_add_(1, index, torch.full_like(weights, smoothing - 1))
-            d_logits *= weights
-            narrow = d_logits.to(hidden.dtype)
-            torch.mm(narrow, weight, out=d_hidden[part])
-            d_weight += narrow.t() @ h_nd
-            if d_bias is not None:
-                d_bias += d_logits.sum(0)
+                log_z = logits.to(wide).logsumexp(-1, keepdim=True)
+            else:
+                # d loss / d logits = softmax - (1 - smoothing) at the target - smoothing / V everywhere
+                d_logits = torch.softmax(logits, -1, dtype=wide)
+                log_z = at_target - d_logits.gather(1, index).clamp_min(torch.finfo(wide).tiny).log()
+                d_logits.scatter_add_(1, index, torch.full_like(seen, smoothing - 1))
+                narrow, real_h = d_logits.to(hidden.dtype), h_nd * seen.to(hidden.dtype)
+                d_hidden[part] = ((narrow @ weight) - (smoothing * mean_d).to(hidden.dtype)) * seen.to(hidden.dtype)
+                d_weight += narrow.t() @ real_h
+                sum_d += real_h.sum(0, dtype=wide)
+                if d_bias is not None:
+                    d_bias += (d_logits * seen).sum(0) - doubt * seen.sum()
+            nll = log_z - at_target
+            mean_logit = (h_nd.to(wide) @ mean_d + mean_bias)[:, None]
+            sums[0] += (seen * ((1 - smoothing) * nll + smoothing * (log_z - mean_logit))).sum()
+            sums[1] += (seen * nll).sum()
         if d_hidden is not None and d_weight is not None:
+            d_weight -= doubt * sum_d
             narrow_bias = None if d_bias is None or bias is None else d_bias.to(bias.dtype)
             ctx.save_for_backward(d_hidden, d_weight.to(weight.dtype), *(() if narrow_bias is None else (narrow_bias,)))
-        ctx.mark_non_differentiable(sums[1])
-        return sums[0].clone(), sums[1].clone()
+        loss, plain = sums[0].clone(), sums[1].clone()
+        ctx.mark_non_differentiable(plain)
+        return loss, plain
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight, *d_bias = ctx.saved_tensors
         scale = gradients[0]
         scaled = [None if d is None else d * scale.to(d.dtype) for d in (d_hidden, d_weight, *(d_bias or [None]))]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None, None, None)
