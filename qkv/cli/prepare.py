@@ -1,4 +1,4 @@
-"""`qkv prepare`: tokenizers and shards of a recipe's data, ahead of training; `train` does it by itself where it is missing."""
+"""`qkv prepare`: tokenizers and shards of a recipe's data, ahead of training, which makes what is missing."""
 
 import json
 from pathlib import Path

@@ -6,9 +6,12 @@ train, dev ("{folder}/tok.train.{lang}.gz", "pairs.tsv.gz", "pairs.jsonl") -> pr
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from qkv.config import Count, NonNegative, Part, plain
+from annotated_types import Gt, Le
+
+from qkv.config import NonNegative, Part, plain
+from qkv.data.lines import MAX_LINE_BYTES
 from qkv.data.prepare import Prepared, Progress, Trained, prepare
 from qkv.data.sources import ParallelText, corpus
 from qkv.data.tokenizers.base import Tokenizer
@@ -17,6 +20,8 @@ from qkv.errors import ConfigError
 if TYPE_CHECKING:
     from qkv.data.collate import Collator, Feed
     from qkv.data.sampling import Plan, Position, Sampler
+
+Length = Annotated[int, Gt(0), Le(MAX_LINE_BYTES)]  # a text has no more tokens than a line may have bytes
 
 
 class Parallel:
@@ -37,7 +42,7 @@ class Parallel:
         bad_lines: Literal["refuse", "skip"] = "refuse",
         tokenizer: Part[Tokenizer] = Part("tokenizer", "bpe"),
         joint: bool = True,
-        max_length: Count = 256,
+        max_length: Length = 256,
         cache: str | None = None,
     ) -> None:
         self.source, self.target, self.max_length, self.joint = source, target, max_length, joint
@@ -50,8 +55,15 @@ class Parallel:
         self.weights = weights
 
         def read(pattern: str, weight: float = 1.0) -> ParallelText:
-            where = {"folder": folder, "source": source, "target": target, "columns": columns}
-            return corpus(pattern, weight=weight, bad_lines=bad_lines, **where)
+            return corpus(
+                pattern,
+                folder=folder,
+                source=source,
+                target=target,
+                columns=columns,
+                weight=weight,
+                bad_lines=bad_lines,
+            )
 
         self.corpora = [read(p, w) for p, w in zip(patterns, weights or [1.0] * len(patterns), strict=True)]
         self.held_out = None if dev is None else read(dev)

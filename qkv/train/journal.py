@@ -1,4 +1,4 @@
-"""What a run says while it trains: lines on stderr for people, JSON lines in `log.jsonl` for programs, TensorBoard on wish.
+"""What a run says while it trains: lines on stderr for people, JSON lines in `log.jsonl` for programs, TensorBoard too.
 
 Numbers that go to the log stay tensors until a line is due, so that no step waits for the device.
 """
@@ -7,6 +7,8 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -71,10 +73,8 @@ class Journal:
         self.say(f"step {step:,}  epoch {epoch + share:.2f}  {shown}  rate {rate:.2e}  {speed:,.0f} tokens/s{left}")
         self._tokens = self._steps = self._padded = 0
         self._sums, self._last = {}, now
-        if not all(value == value and abs(value) != float("inf") for value in means.values()):
-            raise RunError(
-                f"the loss is {means} at step {step:,}: the run has diverged; lower the learning rate and train again"
-            )
+        if not all(map(isfinite, means.values())):
+            raise RunError(f"{shown} at step {step:,}: the run has diverged; lower the learning rate and train again")
 
     def pause(self) -> float:
         """Starts time that is no training; give the result to `resume`."""
@@ -85,9 +85,9 @@ class Journal:
         self._last += time.monotonic() - paused
 
     def write(self, **values: Any) -> None:
-        """One line of the log, and its numbers on the board."""
+        """One line of the log, and its numbers on the board; JSON has no word for what is not finite but null."""
         with writing(self.path):
-            self._file.write(json.dumps(values) + "\n")
+            self._file.write(json.dumps(_finite(values), allow_nan=False) + "\n")
             self._file.flush()
         if self._board is not None:
             for name, value in values.items():
@@ -100,7 +100,8 @@ class Journal:
             print(f"qkv: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # a full disk: `write` has told of it, and closing would try again
+            self._file.close()
         if self._board is not None:
             self._board.close()
 
@@ -124,6 +125,12 @@ class Journal:
         return [line for line in lines if isinstance(line, dict)]
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
 def _clock(seconds: float) -> str:
     minutes, hours = round(seconds / 60), seconds / 3600
     return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if hours < 2 else f"{hours:.1f} h"
@@ -134,6 +141,7 @@ def _board(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ConfigError(
-            "train.tensorboard is true, but TensorBoard is not installed; pip install 'qkv[tensorboard]', or leave it out"
+            "train.tensorboard is true, but TensorBoard is not installed; "
+            "pip install 'qkv[tensorboard]', or leave it out"
         ) from None
     return SummaryWriter(str(folder / "tensorboard"))

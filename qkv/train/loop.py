@@ -6,7 +6,7 @@ Nothing in a step looks back from the device to the host: losses stay tensors un
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -20,12 +20,13 @@ from qkv.data.batch import Batch
 from qkv.data.collate import Feed
 from qkv.data.parallel import PreparedParallel
 from qkv.data.sampling import Position
-from qkv.errors import BundleError
+from qkv.errors import BundleError, RunError
 from qkv.lock import FolderLock
 from qkv.models.base import Sizes, build
 from qkv.random import Noise
 from qkv.train.average import Moving
 from qkv.train.checkpoint import Checkpoints, Saved
+from qkv.train.fit import check_fit, enough_memory, width_of
 from qkv.train.journal import Journal
 from qkv.train.precision import Masters
 from qkv.train.recipe import Recipe
@@ -55,19 +56,24 @@ class Trainer:
         self.recipe, self.data, self.folder, settings = recipe, data, folder, recipe.train
         self.device = runtime.device()
         self.precision = runtime.pick_precision() if settings.precision == "auto" else settings.precision
-        model = build(recipe.model, Sizes(data.source.size, data.target.size), settings.seed).to(self.device)
+        sizes = Sizes(data.source.size, data.target.size)
+        check_fit(recipe, sizes)
+        model = build(recipe.model, sizes, settings.seed).to(self.device)
         self.objective = recipe.objective.build(model).to(self.device)
         self.model = model
         self.masters = Masters(self.objective, self.precision)
         self.optimizer = recipe.optim.build(self.masters.parameters.values())
-        width = int(recipe.model.options.get("width", 1))
-        self.schedule = recipe.schedule.build(width, settings.max_steps)
+        self.schedule = recipe.schedule.build(width_of(recipe), settings.max_steps)
         self.moving = Moving(settings.ema, self.masters.tensors()) if settings.ema else None
         self.sampler = data.sampler(max_tokens=settings.max_tokens, seed=settings.seed)
+        if data.dev is not None:
+            data.held_out(max_tokens=settings.max_tokens)  # a sentence too long for a batch is told now, not in an hour
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=settings.keep, lock=lock)
-        self.snapshots = Checkpoints(folder / "snapshots", keep=max(2, settings.average), lock=lock)
+        # One more than are averaged: a kill between snapshot and checkpoint goes back to the one before.
+        self.snapshots = Checkpoints(folder / "snapshots", keep=settings.average + 2, lock=lock)
         self.at = Progress()
         self.stop = ""
+        self._batches = (-1, 0)  # an epoch, and how many batches it has
 
     # ------------------------------------------------------------------------------------------------- one step
 
@@ -97,14 +103,27 @@ class Trainer:
 
     def run(self, journal: Journal) -> str:
         """Trains until the recipe's end, patience's end or a signal; says which."""
-        settings, at = self.recipe.train, self.at
+        at = self.at
         self.objective.train()
         began = time.monotonic() - at.elapsed
-        feed = self.data.feed(self.sampler, Position(at.epoch, at.batch), settings.seed)
-        with feed, self._signals():
+        with self._signals():
+            self._train(journal, began)
+            at.elapsed = time.monotonic() - began
+            at.finished = "" if self.stop else self._ended()
+            if not self.stop and self.data.dev is not None and at.validated != at.step:
+                self._validate(journal)
+                self.save("best" if at.best_step == at.step else None)
+            else:
+                self.save()
+        return self.stop or at.finished
+
+    def _train(self, journal: Journal, began: float) -> None:
+        settings, at = self.recipe.train, self.at
+        with self.data.feed(self.sampler, Position(at.epoch, at.batch), settings.seed) as feed:
             while not (self.stop or self._ended()):
                 batch = next(feed)
-                losses = self.step(batch)
+                with enough_memory(at.step + 1):
+                    losses = self.step(batch)
                 assert feed.position is not None
                 at.step, at.epoch, at.batch = at.step + 1, feed.position.epoch, feed.position.batch
                 at.elapsed = time.monotonic() - began
@@ -119,16 +138,9 @@ class Trainer:
                     self.save("best" if at.best_step == at.step else None)
                     journal.resume(paused)
                 elif at.step % settings.save_every == 0:
+                    self._report(journal, feed)  # which refuses to go on from a loss that is no number
                     self.save()
             self._report(journal, feed)
-        at.elapsed = time.monotonic() - began
-        at.finished = "" if self.stop else self._ended()
-        if not self.stop and self.data.dev is not None and at.validated != at.step:
-            self._validate(journal)
-            self.save("best" if at.best_step == at.step else None)
-        else:
-            self.save()
-        return self.stop or at.finished
 
     def _ended(self) -> str:
         settings, at = self.recipe.train, self.at
@@ -153,7 +165,11 @@ class Trainer:
         return min(1.0, max(shares)) or None
 
     def _share(self) -> float:
-        return self.at.batch / len(self.sampler.plan(self.at.epoch)) if self.at.batch else 0.0
+        if not self.at.batch:
+            return 0.0
+        if self._batches[0] != self.at.epoch:
+            self._batches = self.at.epoch, len(self.sampler.plan(self.at.epoch))
+        return self.at.batch / self._batches[1]
 
     def _validation_due(self) -> bool:
         if self.data.dev is None:
@@ -182,9 +198,8 @@ class Trainer:
         journal.write(
             step=at.step, epoch=at.epoch, dev=verdict.scores, seconds=round(verdict.seconds, 2), best_step=at.best_step
         )
-        journal.say(
-            f"step {at.step:,}  dev {verdict}{'  best so far' if better else f'  best {at.best:.4f} at {at.best_step:,}'}"
-        )
+        standing = "best so far" if better else "" if at.best is None else f"best {at.best:.4f} at {at.best_step:,}"
+        journal.say(f"step {at.step:,}  dev {verdict}  {standing}")
 
     def judged(self, weights: dict[str, Tensor] | None = None) -> Verdict:
         """The development set's verdict on some weights; on those that would be kept if none are given."""
@@ -211,7 +226,13 @@ class Trainer:
     # ------------------------------------------------------------------------------------------- stop and go on
 
     def save(self, pin: str | None = None) -> None:
-        """A checkpoint of everything."""
+        """A checkpoint of everything; weights that are no numbers never take the place of good ones."""
+        norms = torch._foreach_norm(list(self.masters.tensors().values()))
+        if not all(torch.isfinite(torch.stack(norms)).tolist()):
+            raise RunError(
+                f"the weights are no longer finite at step {self.at.step:,}: the run has diverged; its last checkpoint "
+                "stands; lower the learning rate and train again"
+            )
         self.checkpoints.save(
             self.at.step, self.tensors(), {"progress": asdict(self.at), "precision": self.precision}, pin=pin
         )
@@ -230,6 +251,7 @@ class Trainer:
         """Takes up the newest good checkpoint; False where there is none."""
         saved = self.checkpoints.load()
         if saved is None:
+            self.snapshots.forget_after(-1)  # of a run that was killed before its first checkpoint
             return False
         for fault in saved.damaged:
             journal_step(f"a damaged checkpoint was passed over: {fault}")
@@ -241,19 +263,19 @@ class Trainer:
     def _restore(self, saved: Saved) -> None:
         if saved.state["precision"] != self.precision:
             raise BundleError(
-                f"{saved.folder} was trained in {saved.state['precision']}, this machine would go on in {self.precision}; "
-                f"set train.precision {saved.state['precision']}, or train in another folder"
+                f"{saved.folder} was trained in {saved.state['precision']}, this machine would go on in "
+                f"{self.precision}; set train.precision {saved.state['precision']}, or train in another folder"
             )
         self.at = Progress(**saved.state["progress"])
         self.at.finished = ""
         self.masters.load(saved.tensors["weights"])
         if self.moving is not None:
             self.moving.tensors = {k: t.to(self.device) for k, t in saved.tensors["ema"].items()}
-        stored = saved.tensors["optimizer"] if "optimizer" in saved.tensors else {}
+        stored = saved.tensors.get("optimizer", {})
         for name, master in self.masters.parameters.items():
             own = {k.removeprefix(f"{name}."): t for k, t in stored.items() if k.rpartition(".")[0] == name}
             if own:
-                self.optimizer.state[master] = {k: t if k == "step" else t.to(master.device) for k, t in own.items()}
+                self.optimizer.state[master] = {k: t.to(master.device) for k, t in own.items()}  # fused: the step too
         torch.set_rng_state(saved.tensors["random"]["torch"])
 
     @contextmanager
@@ -267,15 +289,13 @@ class Trainer:
 
         before: dict[int, Any] = {}
         for number in (signal.SIGTERM, signal.SIGINT):
-            try:
-                before[number] = signal.signal(number, asked)
-            except ValueError:
-                pass  # not the main thread: whoever called handles signals
+            with suppress(ValueError):  # not the main thread: whoever called handles signals
+                before[int(number)] = signal.signal(number, asked)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for given, handler in before.items():
+                signal.signal(given, handler)
 
 
 def _cells(batch: Batch) -> int:

@@ -1,7 +1,7 @@
 """Which numbers compute: bf16 weights made once a step from fp32 masters, norms and losses in fp32; or fp32 throughout.
 
-The model holds what computes; the masters are what is learned, saved and averaged. A gradient is widened as soon as it is
-made, so that the parts of a step add up in fp32.
+The model holds what computes; the masters are what is learned, saved and averaged. A gradient is widened as soon as it
+is made, so that the parts of a step add up in fp32.
 """
 
 import torch

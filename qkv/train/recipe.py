@@ -17,7 +17,8 @@ from qkv.train.schedule import Schedule
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
 # What may change between a stop and going on: it does not touch what the next step computes.
-MAY_CHANGE = {*LIMITS, "patience", "keep", "report_seconds", "tensorboard"}
+MAY_CHANGE = {f"train.{name}" for name in (*LIMITS, "patience", "keep", "report_seconds", "tensorboard")}
+MAY_CHANGE |= {"data.folder", "data.cache"}  # the text itself is held against the run's by its hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class TrainSettings(Settings):
 class Recipe(Settings):
     """All that decides a run."""
 
-    data: Part[Parallel]
+    data: Part[Parallel] = Part("data", "parallel")
     model: Part[Model] = Part("model", "transformer")
     objective: Part[Objective] = Part("objective", "seq2seq")
     optim: Part[Optimizer] = Part("optimizer", "adam")
@@ -55,9 +56,11 @@ class Recipe(Settings):
     train: TrainSettings = field(default_factory=TrainSettings)
     decode: SearchSettings = field(default_factory=SearchSettings)
 
-    def __post_init__(self) -> None:
+    def check_end(self) -> None:
+        """Training must be told when to stop."""
         if all(getattr(self.train, name) is None for name in LIMITS):
-            raise ConfigError(f"train has no end; set one of {', '.join(LIMITS)}")
+            named = ", ".join(f"train.{name}" for name in LIMITS)
+            raise ConfigError(f"training has no end; set one of {named}")
 
 
 def recipe(file: Path | None, overrides: Sequence[tuple[str, str]]) -> Recipe:
@@ -67,15 +70,23 @@ def recipe(file: Path | None, overrides: Sequence[tuple[str, str]]) -> Recipe:
     try:
         return config.section(Recipe, config.overridden(tree, list(overrides)))
     except ConfigError as error:
-        raise ConfigError(f"{where}{error}  (qkv train --print-config shows all settings)") from None
+        shown = "qkv train --data.train FILE --print-config"
+        raise ConfigError(f"{where}{error}  ({shown} shows all settings)") from None
 
 
-def differences(old: Any, new: Any, where: str = "") -> list[str]:
-    """The dotted names at which two resolved trees differ, but for what may change."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        names = sorted(old.keys() | new.keys())
-        at = [(n, f"{where}.{n}" if where else n) for n in names if not (where == "train" and n in MAY_CHANGE)]
-        return [d for n, dotted in at if n in old and n in new for d in differences(old[n], new[n], dotted)] + [
-            dotted for n, dotted in at if (n in old) != (n in new)
-        ]
-    return [] if old == new else [where]
+def differences(old: Any, new: Any) -> list[str]:
+    """The dotted names at which two resolved recipes differ, but for what may change."""
+    # A schedule with `steps` left out takes its end from max_steps, which then decides every step's rate.
+    follows = isinstance(new, dict) and new.get("schedule", {}).get("steps", 0) is None
+    may_change = MAY_CHANGE - {"train.max_steps"} if follows else MAY_CHANGE
+    return [name for name in _differing(old, new) if name not in may_change]
+
+
+def _differing(old: Any, new: Any, where: str = "") -> list[str]:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [] if old == new else [where or "all of it"]
+    found: list[str] = []
+    for name in sorted(old.keys() | new.keys()):
+        dotted = f"{where}.{name}" if where else name
+        found += _differing(old[name], new[name], dotted) if name in old and name in new else [dotted]
+    return found

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from qkv import __version__, config, runtime
 from qkv.data.parallel import PreparedParallel, to_stderr
-from qkv.errors import ConfigError
+from qkv.errors import BundleError, ConfigError
 from qkv.folder import make_folder, read_json, write_json, write_text
 from qkv.lock import FolderLock
 from qkv.models.base import parameters
 from qkv.pipeline.bundle import write_bundle
 from qkv.pipeline.card import Card, Score
 from qkv.train.average import mean_of
+from qkv.train.fit import check_fit
 from qkv.train.journal import Journal
 from qkv.train.loop import Trainer
 from qkv.train.recipe import Recipe, differences
@@ -44,6 +45,8 @@ class Outcome:
 
 def train(recipe: Recipe, folder: Path, *, quiet: bool = False, cache: Path = CACHE) -> Outcome:
     """Trains into a folder, or goes on with what is there; the bundle is written at the end."""
+    recipe.check_end()
+    check_fit(recipe)
     with FolderLock(folder) as lock:
         _check_same(recipe, folder)
         torch.set_num_threads(runtime.threads())
@@ -52,6 +55,7 @@ def train(recipe: Recipe, folder: Path, *, quiet: bool = False, cache: Path = CA
             raise ConfigError(
                 "train asks for validations (patience, average or metric), but data.dev is not set; name one"
             )
+        _check_same_text(data, folder)
         trainer = Trainer(recipe, data, folder, lock)
         _write_run(recipe, folder, trainer)
         return _trained(trainer, folder, quiet)
@@ -66,12 +70,11 @@ def _trained(trainer: Trainer, folder: Path, quiet: bool) -> Outcome:
     ) as journal:
         for note in notes:
             journal.say(note)
-        counts = trainer.data.counts["train"]
+        counts, plan = trainer.data.counts["train"], trainer.sampler.plan(trainer.at.epoch)
         journal.say(
             f"{trainer.recipe.model.name}, {parameters(trainer.model):,} parameters, {trainer.precision}, "
-            f"{torch.get_num_threads()} threads; {counts['pairs']:,} pairs, {len(trainer.sampler.plan(trainer.at.epoch)):,} "
-            f"batches an epoch, padding {trainer.sampler.plan(trainer.at.epoch).padding:.1%}"
-            + (f"; going on from step {trainer.at.step:,}" if resumed else "")
+            f"{torch.get_num_threads()} threads; {counts['pairs']:,} pairs, {len(plan):,} batches an epoch, "
+            f"padding {plan.padding:.1%}" + (f"; going on from step {trainer.at.step:,}" if resumed else "")
         )
         why = trainer.run(journal)
         if trainer.stop:
@@ -84,7 +87,7 @@ def _trained(trainer: Trainer, folder: Path, quiet: bool) -> Outcome:
 
 
 def _chosen(trainer: Trainer, journal: Journal) -> tuple[dict[str, Tensor], dict[str, float], str]:
-    """The weights that do best on the development set: the last, the best validated, the mean of the last few."""
+    """The weights that do best on the development set: the best validated, or the mean of the last few."""
     at, saved = trainer.at, trainer.checkpoints
     if trainer.data.dev is None:
         return trainer.shown(), {}, "the last weights: no development set to choose on"
@@ -96,14 +99,17 @@ def _chosen(trainer: Trainer, journal: Journal) -> tuple[dict[str, Tensor], dict
     best: tuple[dict[str, Tensor], dict[str, float], str] | None = None
     value: float | None = None
     for name, read in candidates.items():
-        weights = read()
+        try:
+            weights = read()
+        except BundleError as error:  # a damaged checkpoint, or one of a future that was left again
+            journal.say(f"passed over {name}: {error}")
+            continue
         verdict = trainer.judged(weights)
         journal.write(step=at.step, candidate=name, dev=verdict.scores)
         journal.say(f"dev {verdict}  {name}")
         if best is None or verdict.beats(value):
             best, value = (weights, verdict.scores, name), verdict.value
-    assert best is not None
-    return best
+    return best or (trainer.shown(), {}, "the last weights: none that were validated can be read")
 
 
 def _write(
@@ -144,8 +150,18 @@ def _check_same(recipe: Recipe, folder: Path) -> None:
     before = read_json(folder / "run.json").get("recipe")
     if odd := differences(before, config.plain(recipe)):
         raise ConfigError(
-            f"{folder} holds a run with another recipe: {', '.join(odd[:4])} {'differ' if len(odd) > 1 else 'differs'}; "
-            "give the same settings to go on, or another --out to begin anew"
+            f"{folder} holds a run with another recipe: {', '.join(odd[:4])} {'differ' if len(odd) > 1 else 'differs'}"
+            "; give the same settings to go on, or another --out to begin anew"
+        )
+
+
+def _check_same_text(data: PreparedParallel, folder: Path) -> None:
+    """A run goes on with its own text only, wherever that lies by now."""
+    before = read_json(folder / "run.json").get("text") if (folder / "run.json").is_file() else None
+    if before is not None and before != data.prepared.folder.name:
+        raise ConfigError(
+            f"{folder} holds a run on other text: what data.train or data.dev names has changed since it began; "
+            "bring the old text back to go on, or give another --out to begin anew"
         )
 
 
@@ -161,6 +177,7 @@ def _write_run(recipe: Recipe, folder: Path, trainer: Trainer) -> None:
         "parameters": parameters(trainer.model),
         "precision": trainer.precision,
         "prepared": trainer.data.counts,
+        "text": trainer.data.prepared.folder.name,
     }
     write_json(folder / "run.json", facts)
 

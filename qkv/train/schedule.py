@@ -55,7 +55,7 @@ class InverseSquareRoot(Schedule):
 
 
 class Cosine(Schedule):
-    """Up to `peak` in a line, then along half a cosine to `floor` of it at the last step (Loshchilov and Hutter 2017)."""
+    """Up to `peak` in a line, then half a cosine down to `floor` of it at the end (Loshchilov and Hutter 2017)."""
 
     def __init__(
         self,

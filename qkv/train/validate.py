@@ -1,4 +1,4 @@
-"""How a model does on the development set: -log p a token, and the scores of its translations where they are asked for."""
+"""How a model does on the development set: -log p a token, and on wish the scores of its translations."""
 
 import time
 from dataclasses import dataclass
