@@ -62,7 +62,7 @@ class Block(ABC):
 
     @torch.inference_mode()
     def step(self) -> list[Outcome]:
-        """A token more for every sentence; those that are done with it. The scores that the model gives are written on."""
+        """A token more for every sentence; those that are done with it. The model's scores are written on."""
         scores = self.task.model.scores(self.hidden).float().unflatten(0, (-1, self.lanes))
         self._constrain(scores)
         parents, ids, outcomes = self._choose(scores)
