@@ -126,7 +126,7 @@ def part(kind: str, given: Any, where: str = "", default: Any = None) -> Part[An
     return Part(kind, str(name), resolve(registry.find(kind, str(name)), options, where or kind))
 
 
-def section(cls: type[T], given: Mapping[str, Any], where: str = "") -> T:
+def section(cls: type[T], given: Any, where: str = "") -> T:
     """A `Settings` dataclass from a mapping."""
     if not isinstance(given, Mapping):
         raise ConfigError(f"{where} is {given!r}; it wants settings: {', '.join(settings_of(cls))}")
