@@ -128,8 +128,9 @@ def part(kind: str, given: Any, where: str = "", default: Any = None) -> Part[An
 
 def section(cls: type[T], given: Any, where: str = "") -> T:
     """A `Settings` dataclass from a mapping."""
+    target: Any = cls
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{where} is {given!r}; it wants settings: {', '.join(settings_of(cls))}")
+        raise ConfigError(f"{where} is {given!r}; it wants settings: {', '.join(settings_of(target))}")
     return cls(**resolve(cls, given, where))
 
 

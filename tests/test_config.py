@@ -172,8 +172,11 @@ def test_a_part_is_built_of_what_is_given_and_what_is_set() -> None:
     assert part("norm", {"name": "layer", "epsilon": 0.5}).build(7).weight.shape == (7,)
 
 
+NUMBERS = st.booleans() | st.integers(-(1 << 40), 1 << 40) | st.floats(allow_nan=False)
+
+
 @given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(1 << 40), 1 << 40) | st.floats(allow_nan=False) | st.text("no1e-3.:x# \n"),
+    st.none() | NUMBERS | st.text("no1e-3.:x# \n"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abno", min_size=1), inner, max_size=3),
     max_leaves=6,
 ))  # fmt: skip
