@@ -115,9 +115,13 @@ class PreparedParallel:
     def feed(self, sampler: "Sampler", start: "Position", seed: int) -> "Feed":
         """Training batches from a position on, made ahead by a thread."""
         from qkv.data.collate import Collator, Feed
+        from qkv.data.regrouping import WINDOW, regrouped
 
         varied = {s: t for s, t in (("source", self.source), ("target", self.target)) if t.dropout > 0}
-        return Feed(sampler.draws(start), Collator(self.train, seed=seed, vary=varied, max_length=self.data.max_length))
+        collate = Collator(self.train, seed=seed, vary=varied, max_length=self.data.max_length)
+        if not varied:
+            return Feed(sampler.draws(start), collate)
+        return Feed(regrouped(sampler, collate, start), collate, ahead=WINDOW)
 
     def held_out(self, *, max_tokens: int) -> "tuple[Plan, Collator]":
         """The development set in batches of like length; its pairs in the order of the file are samples 0, 1, 2 ..."""

@@ -58,6 +58,7 @@ class Trainer:
         self.precision = runtime.pick_precision() if settings.precision == "auto" else settings.precision
         sizes = Sizes(data.source.size, data.target.size)
         check_fit(recipe, sizes)
+        torch.manual_seed(settings.seed)  # for parts whose random numbers are not keyed
         model = build(recipe.model, sizes, settings.seed).to(self.device)
         self.objective = recipe.objective.build(model).to(self.device)
         self.model = model
