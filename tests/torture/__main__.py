@@ -44,6 +44,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help=f"keep the table in docs/{REPORT.name}")
     chosen = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes under test, and of what they are compared with
     rows = [int(number) for number in chosen.rows.replace(",", " ").split()] or sorted(known)
     if unknown := set(rows) - set(known):
         parser.error(f"no row {sorted(unknown)}; there are {sorted(known)}")

@@ -1,4 +1,4 @@
-"""Row 1: `kill -9` at random moments, a third of them between a save's first byte and its commit."""
+"""Row 1: `kill -9` of `qkv train` at random moments, a third of them between a save's first byte and its commit."""
 
 import os
 import random
@@ -7,6 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import Popen
 
@@ -15,6 +16,7 @@ from qkv.train.checkpoint import Checkpoints, Saved
 from tests.torture.faults import killed_at
 from tests.torture.row import Result, hidden, process
 from tests.torture.saver import is_whole, tensors_of
+from tests.torture.trainee import Lockstep, recipe, trainer_of, write_recipe
 
 TITLE = "kill -9 at random moments of a run, a third within a save"
 TARGET = "all resume from a verified checkpoint, at most one save lost, no manual step"
@@ -25,13 +27,29 @@ SAVER = ["-m", "tests.torture.saver", "--out"]
 
 
 def run(count: int = COUNT, seed: int = 0) -> Result:
-    """Kills at random moments of a process, then one before each single call of a save."""
-    result = kill_at_random(count, seed)
+    """Kills of two trainings side by side at random moments, then one before each single call of a save."""
+    result = Result()
+    with ThreadPoolExecutor(2) as pool:
+        halves = pool.map(kill_training, [-(-count // 2), count // 2], [2 * seed, 2 * seed + 1])
+    for half in halves:
+        result.trials += half.trials
+        result.misses += half.misses
+        result.notes += half.notes
     at_random = result.trials
     for step in (3, 4):
         kill_at_each_call(result, step, range(1, 1000))
     result.notes.append(f"{at_random} of the kills at random, the others before each single call of a save")
     return result
+
+
+def kill_training(count: int, seed: int = 0) -> Result:
+    """The real `qkv train`, saving after every step; each checkpoint must be that of a run that nobody kills."""
+    endless = {"save_every": 1, "max_steps": 10**9, "validate_every": 7}
+    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        file = write_recipe(Path(name), **endless)
+        command = ["-m", "qkv", "train", "--config", str(file), "--quiet", "--out"]
+        with trainer_of(recipe(Path(name), **endless), Path(name, "beside")) as beside:
+            return kill_at_random(count, seed, command=command, sound=Lockstep(beside))
 
 
 def kill_at_random(
@@ -50,7 +68,7 @@ def kill_at_random(
         run_folder = Path(name, "run")
         checkpoints = run_folder / "checkpoints"
         newest = 0
-        while result.trials < count or inside < -(-count // 3):
+        while result.trials < count or inside * 3 < count:
             if result.misses or result.trials > 3 * count:
                 break
             aim_inside = inside * 3 <= result.trials
