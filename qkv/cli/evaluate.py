@@ -40,7 +40,8 @@ def parser() -> Parser:
     flags.add_argument(
         "--tokenize",
         metavar="NAME",
-        help="sacreBLEU's: 13a, none, intl, char ...; default none where the model's text is tokenised, else 13a",
+        help="sacreBLEU's: 13a, none, intl, char ..., or 13a-compounds (hyphens split, as the paper's figures were "
+        "read); default none where the model's text is tokenised, else 13a",
     )
     flags.add_argument("--lowercase", action="store_true", help="BLEU and chrF without regard to case")
     flags.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap, default 1000")

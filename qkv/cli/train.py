@@ -13,11 +13,13 @@ def run(argv: list[str]) -> int:
         examples=[
             "qkv train --config recipes/translate.yaml --data.train pairs.tsv --data.dev dev.tsv --out runs/mine",
             "qkv train --config recipes/translate.yaml --print-config",
+            "qkv train --config recipes/transformer/wmt14-en-de-base.yaml --dry-run",
             "qkv train --config run.yaml --out runs/mine --train.max_minutes 30 --model.mixer.heads 4",
         ],
     )
     parser.add_argument("--out", metavar="FOLDER", help="where the run and its model go (needed to train)")
     parser.add_argument("--quiet", action="store_true", help="say nothing on stderr; log.jsonl is written all the same")
+    parser.add_argument("--dry-run", action="store_true", help="count parameters and steps, read no data, and stop")
     args, overrides = parser.read_run(argv)
     from qkv import config
     from qkv.train.recipe import recipe
@@ -25,6 +27,13 @@ def run(argv: list[str]) -> int:
     resolved = recipe(Path(args.config) if args.config else None, overrides)
     if args.print_config:
         print(config.dump(resolved), end="")
+        return 0
+    if args.dry_run:
+        from qkv.train.fit import check_fit
+        from qkv.train.outlook import outlook
+
+        check_fit(resolved)
+        print("\n".join(outlook(resolved).lines(resolved)))
         return 0
     if not args.out:
         parser.error("--out is missing: the folder for the run and its model, such as --out runs/mine")

@@ -1,7 +1,7 @@
 """A run's config: the sections of the YAML file, each value with its default in the constructor that it configures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,8 +53,8 @@ class Recipe(Settings):
     objective: Part[Objective] = Part("objective", "seq2seq")
     optim: Part[Optimizer] = Part("optimizer", "adam")
     schedule: Part[Schedule] = Part("schedule", "noam")
-    train: TrainSettings = field(default_factory=TrainSettings)
-    decode: SearchSettings = field(default_factory=SearchSettings)
+    train: TrainSettings = TrainSettings()
+    decode: SearchSettings = SearchSettings()
 
     def check_end(self) -> None:
         """Training must be told when to stop."""

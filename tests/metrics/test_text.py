@@ -4,7 +4,7 @@ import sacrebleu
 from pytest import approx, mark, raises
 
 from qkv.errors import ConfigError, DataError
-from qkv.metrics.text import bleu, chrf, sentence_gleu, ter
+from qkv.metrics.text import bleu, chrf, sentence_gleu, split_compounds, ter
 
 HYPOTHESES = [
     "the cat sat on the mat .",
@@ -90,3 +90,18 @@ def test_what_cannot_be_scored_is_refused() -> None:
         ter(HYPOTHESES, [])
     with raises(ConfigError, match="did you mean"):
         bleu(HYPOTHESES, [REFERENCES], tokenize="13b")
+
+
+def test_compounds_are_split_as_the_paper_scored() -> None:
+    line = "A rich-text-format file - well-made, 3-4."
+    assert split_compounds(line) == (
+        "A rich ##AT##-##AT## text ##AT##-##AT## format file - well ##AT##-##AT## made , 3 - 4 ."
+    )
+    split = [split_compounds(text) for text in HYPOTHESES]
+    expected = sacrebleu.BLEU(tokenize="none").corpus_score(split, [[split_compounds(text) for text in REFERENCES]])
+    mine = bleu(HYPOTHESES, [REFERENCES], tokenize="13a-compounds")
+    assert mine.score() == approx(expected.score)
+    assert "tok:13a-compounds" in mine.signature
+    # A hypothesis right but for one part of a compound earns more when the parts count.
+    wrong, right = ["the well-made bed stands here ."], [["the well-mode bed stands here ."]]
+    assert bleu(wrong, right, tokenize="13a-compounds").score() > bleu(wrong, right).score()
