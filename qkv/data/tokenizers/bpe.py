@@ -62,7 +62,7 @@ class Bpe(Tokenizer):
         dropout: float = 0.0,
         coverage: float = 1.0,
         minimum: int = 2,
-        sample_bytes: int = 200_000_000,
+        sample_bytes: int = 64_000_000,
     ) -> "Bpe":
         """Learns from an even sample of the texts; the same texts give the same tokenizer.
 
@@ -73,7 +73,7 @@ class Bpe(Tokenizer):
         if not 0 <= dropout <= 1:
             raise ConfigError(f"dropout {dropout} of a tokenizer must lie in 0 to 1; 0.1 is usual, 0 turns it off")
         if sample_bytes < 1:
-            raise ConfigError(f"sample_bytes {sample_bytes} must be at least 1; 200000000 is the default")
+            raise ConfigError(f"sample_bytes {sample_bytes} must be at least 1; 64000000 is the default")
         goal = Goal(vocabulary=vocabulary, merges=merges, coverage=coverage, minimum=minimum)
         spelling = Spelling(pretokenized=pretokenized, lowercase=lowercase, byte_fallback=byte_fallback)
         sample = even_sample(texts, sample_bytes)
