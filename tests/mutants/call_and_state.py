@@ -112,4 +112,11 @@ CALLS = [
         "index = 0 * offset[:, None] + longest + torch",
         STATES,
     ),
+    Mutant(
+        "rows that left still count as furthest",
+        STATE,
+        "self._set(self.lengths[rows])",
+        "self.lengths = self.lengths[rows]",
+        STATES,
+    ),
 ]

@@ -133,4 +133,18 @@ FOUNDATIONS = [
         "if False:",
         "tests/test_registry.py",
     ),
+    Mutant(
+        "every level may be dropped",
+        RANDOM,
+        "min(round(rate * LEVELS), LEVELS - 1)",
+        "round(rate * LEVELS)",
+        "tests/test_random.py",
+    ),
+    Mutant(
+        "an unnamed place draws noise",
+        RANDOM,
+        'assert place >= 0, "name_places(model) was not called"',
+        "pass",
+        "tests/test_random.py",
+    ),
 ]

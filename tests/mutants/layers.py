@@ -37,13 +37,6 @@ LAYERS = [
         "tests/nn/test_functional.py",
     ),
     Mutant(
-        "packed padding is NaN in the fused path",
-        FUNCTIONAL,
-        "if visible is not None and layout.segments is not None:",
-        "if False:",
-        "tests/nn/test_functional.py",
-    ),
-    Mutant(
         "dropout off the attention weights",
         FUNCTIONAL,
         "used = dropped(weights, rate, noise, place)",
@@ -51,19 +44,11 @@ LAYERS = [
         "tests/nn/test_functional.py",
     ),
     Mutant(
-        "softmax summed in bf16",
-        FUNCTIONAL,
-        "dtype=torch.promote_types(scores.dtype, torch.float32))",
-        "dtype=scores.dtype)",
-        "tests/nn/test_functional.py",
-    ),
-    Mutant(
         "keys rotated, queries not",
         ATTENTION,
         "self.position.rotate(q_bhtk, positions), self",
         "q_bhtk, self",
-        MIXERS,
-        STATES,
+        "tests/nn/mixers/test_attention.py",
     ),
     Mutant(
         "values taken from the keys' memory", ATTENTION, "if memory.separate_values is not None:", "if False:", MIXERS
@@ -171,5 +156,26 @@ LAYERS = [
         'generator_for(seed, f"{name}.{leaf}")',
         "generator_for(seed, leaf)",
         "tests/nn/test_init.py",
+    ),
+    Mutant(
+        "rms statistics in the weights' precision",
+        "qkv/nn/norm.py",
+        "x.to(torch.promote_types(self.weight.dtype, torch.float32))",
+        "x.to(self.weight.dtype)",
+        "tests/nn/test_norm.py",
+    ),
+    Mutant(
+        "a packed row too long for a learned table",
+        POSITIONS,
+        "if needed > self.longest and layout.segments is not None:",
+        "if False:",
+        "tests/nn/test_positions.py",
+    ),
+    Mutant(
+        "a position measured against a memory",
+        "qkv/nn/mixers/base.py",
+        "slot.position is not None and slot.memory is not None)",
+        "False)",
+        "tests/conformance/test_mixer_precision.py",
     ),
 ]

@@ -181,11 +181,3 @@ def test_only_plain_causality_takes_the_kernel_that_skips(
     q, k, v = given(queries=queries)
     attend(q, k, v, layout)
     assert [bool(options.get("is_causal")) for options in calls] == [causal_kernel]
-
-
-def test_bf16_weights_are_summed_in_fp32() -> None:
-    long = 300
-    q, k, v = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, long, 4), torch.ones(1, 1, long, 4)
-    _, maps = attend(q.bfloat16(), k.bfloat16(), v.bfloat16(), Layout(), maps=True)
-    assert maps is not None and maps.dtype == torch.bfloat16
-    assert torch.equal(maps, torch.full_like(maps, 1 / long))

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from qkv.errors import ConfigError
-from qkv.nn.call import Call, Layout, Memory
+from qkv.nn.call import Call, Layout, Memory, Want
 from qkv.nn.dropout import name_places
 from qkv.nn.mixers.attention import Attention
 from qkv.nn.mixers.base import Slot
+from qkv.nn.positions import Rotary
 from qkv.random import Noise
 
 
@@ -65,3 +66,14 @@ def test_another_memory_by_its_name() -> None:
     alone = mixer(x, Call(Layout(), {"picture": memories["picture"]}))[0]
     assert torch.equal(mixer(x, Call(Layout(), memories))[0], alone)
     assert torch.equal(mixer.begin(memories, 1, 4).tensors()["lengths"], torch.tensor([3]))
+
+
+def test_queries_and_keys_are_rotated_alike() -> None:
+    """In a row of one repeated vector, how much two places mean to each other depends on their distance alone."""
+    x = torch.randn(1, 1, 8).expand(1, 6, 8)
+    mixer = Attention(Slot(8, position=Rotary(8, 2)), heads=2)
+    maps = mixer(x, Call(Layout(), want=Want.of("maps")))[1].maps["maps"].log()
+    for query in range(3):
+        own = maps[:, :, query, query]
+        torch.testing.assert_close(maps[:, :, query, query + 3] - own, maps[:, :, 0, 3] - maps[:, :, 0, 0])
+    assert (maps[:, :, 0, 3] - maps[:, :, 0, 0]).abs().min() > 1e-3
