@@ -11,7 +11,7 @@ from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from torch import Tensor
 
@@ -26,11 +26,11 @@ class Journal:
 
     def __init__(self, folder: Path, step: int, /, *, every: float, tensorboard: bool, quiet: bool = False) -> None:
         self.path, self.every, self.quiet = folder / LOG, every, quiet
+        self._board = _board(folder) if tensorboard else None
         kept = [line for line in self._lines() if line.get("step", 0) <= step]
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         with writing(self.path):
             self._file = self.path.open("a", encoding="utf-8")
-        self._board = _board(folder) if tensorboard else None
         self._tokens = self._steps = self._padded = 0
         self._sums: dict[str, Tensor] = {}
         self._last = time.monotonic()
@@ -105,7 +105,7 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Journal":
         return self
 
     def __exit__(
