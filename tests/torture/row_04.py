@@ -22,7 +22,7 @@ from tests.torture.trainee import recipe, same
 TITLE = "stop at step k and resume, against an uninterrupted run"
 TARGET = "bit-identical weights, optimizer, RNG, next batch"
 COUNT = 20
-LAST = 40  # steps; an epoch of the run has about 7
+LAST = 40  # steps; an epoch has five
 
 
 def run(count: int = COUNT, seed: int = 0) -> Result:
@@ -38,7 +38,7 @@ def run(count: int = COUNT, seed: int = 0) -> Result:
 
 def stop_and_go_on(result: Result, root: Path, precision: str, steps: list[int], last: int = LAST) -> None:
     """One run through to `last`, and one for each step that is stopped there by a signal and started again."""
-    whole = recipe(root, precision=precision, max_steps=last, validate_every=5, save_every=3)
+    whole = recipe(root, precision=precision, max_steps=last, validate_every=5, save_every=4)
     with recorded() as batches:
         train(whole, root / precision, quiet=True)
     for step in steps:

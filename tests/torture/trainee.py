@@ -29,7 +29,7 @@ def write_pairs(path: Path, count: int, seed: int) -> None:
 
 def tree(folder: Path, **train: Any) -> dict[str, Any]:
     """A recipe with all that a resume could get wrong: dropout, BPE dropout, two corpora, both averages, parts."""
-    for number, (name, count) in enumerate((("one", 150), ("two", 50), ("dev", 20))):
+    for number, (name, count) in enumerate((("one", 90), ("two", 30), ("dev", 12))):
         if not (folder / f"{name}.tsv").exists():
             write_pairs(folder / f"{name}.tsv", count, number)
     return {
