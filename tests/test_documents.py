@@ -1,4 +1,4 @@
-"""What the documents tell a reader to type exists: make's targets, the verbs, their flags."""
+"""What the documents tell a reader to type exists: make's targets, the verbs, their flags, the files they name."""
 
 import re
 from pathlib import Path
@@ -14,6 +14,12 @@ DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG
     (ROOT / "docs").glob("*.md")
 )
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+PLACEHOLDER = re.compile(r"NAME|VERB|FAMILY|FILE|NN\b")
+OURS = re.compile(
+    r"(?<![\w./-])(?:qkv|tests|docs|recipes|benchmarks|scripts|\.ci)/[\w./-]*\w|(?<![\w./-])[\w-]+\.(?:md|toml|txt)\b"
+)
 
 
 def code(text: str) -> list[str]:
@@ -42,6 +48,29 @@ def strangers(line: str) -> list[str]:
         flags = [word.split("=")[0] for word in split_overrides(rest.split())[0] if word.startswith("--")]
         found += [f"qkv {verb} {flag}" for flag in flags if flag not in known]
     return found
+
+
+def missing(text: str, folder: Path) -> list[str]:
+    """The files and folders that a document names in code, or links to from where it lies, and that are not there."""
+    named = {path for line in code(text) for path in OURS.findall(line) if not PLACEHOLDER.search(path)}
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    absent = [path for path in named if not (ROOT / path).exists()]
+    return sorted(absent + [link for link in links if link and not (folder / link).exists()])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_exist(document: Path) -> None:
+    assert not missing(document.read_text(encoding="utf-8"), document.parent)
+
+
+def test_a_missing_path_is_found() -> None:
+    assert missing("`qkv/nn/absent.py` and `qkv/nn/call.py`", ROOT) == ["qkv/nn/absent.py"]
+    assert missing("see `docs/house.md`, `nothing.toml`, `docs/absent/`", ROOT) == ["docs/absent", "nothing.toml"]
+    assert missing("```sh\nqkv train --config recipes/absent.yaml --out runs/mine\n```", ROOT) == [
+        "recipes/absent.yaml"
+    ]
+    assert missing("[a](docs/house.md#one-road) [b](house.md) [c](https://semver.org)", ROOT) == ["house.md"]
+    assert missing("`qkv/nn/mixers/NAME.py`, `row_NN.py`, `runs/qkv/x.py`, `README.md`", ROOT) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
