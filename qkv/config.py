@@ -30,7 +30,7 @@ NonNegative = Annotated[float, Ge(0)]
 Probability = Annotated[float, Ge(0), Lt(1)]
 Share = Annotated[float, Ge(0), Le(1)]
 
-LARGEST_FILE, DEEPEST = 1 << 16, 32
+LARGEST_FILE, DEEPEST = 1 << 14, 32
 
 
 class Settings:
@@ -157,6 +157,8 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             below = {"name": below.name, **below.options}
         if isinstance(below, str) and isinstance(value, Mapping) and "name" not in value:
             below = {"name": below}
+        if isinstance(below, Mapping) and isinstance(value, str) and below.get("name") == value:
+            continue  # the same part, named once more
         if (
             isinstance(below, Mapping)
             and isinstance(value, Mapping)
@@ -180,7 +182,7 @@ def overridden(tree: Mapping[str, Any], overrides: list[tuple[str, str]]) -> dic
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A YAML file by the rules of YAML 1.2 (`no` is Norwegian); no tags, no aliases, at most 64 KiB."""
+    """A YAML file by the rules of YAML 1.2 (`no` is Norwegian); no tags, no aliases, at most 16 KiB."""
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise ConfigError(

@@ -231,7 +231,13 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds list; a config is a mapping"):
         config.read(path)
     path.write_text("a: " + "x" * config.LARGEST_FILE)
-    with pytest.raises(ConfigError, match="a config has at most 65,536"):
+    with pytest.raises(ConfigError, match="a config has at most 16,384"):
         config.read(path)
     path.write_text("lang: no\n")
     assert config.read(path) == {"lang": "no"}
+
+
+def test_naming_the_same_part_once_more_keeps_its_options() -> None:
+    written = {"model": {"mixer": {"name": "attention", "heads": 2}}}
+    assert config.overridden(written, [("model.mixer", "attention")]) == written
+    assert config.overridden(written, [("model.mixer", "lstm")])["model"]["mixer"] == "lstm"

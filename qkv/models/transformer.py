@@ -62,7 +62,7 @@ class EncoderDecoder(Model):
         memories, extras = self.encode(batch, noise, want)
         assert batch.target is not None
         given = _all_but_last(batch.target)
-        layout = Layout(causal=True, segments=given.segments)
+        layout = Layout(causal=True, lengths=given.lengths, segments=given.segments)
         x = self.target(given.ids, layout, noise)
         x, more = self.decoder(x, Call(layout, memories, noise=noise, want=want.at("decoder")))
         return x, extras | more.under("decoder")

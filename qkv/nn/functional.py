@@ -71,7 +71,7 @@ def attend(
     if visible is not None and layout.segments is not None:
         visible = visible | ~visible.any(
             -1, keepdim=True
-        )  # a padded query sees everything rather than nothing, which is NaN
+        )  # a padded query sees everything rather than nothing, which not every kernel answers with a number
     return F.scaled_dot_product_attention(q_bhtk, k_bgsk, v_bgsk, attn_mask=visible, enable_gqa=grouped), None
 
 

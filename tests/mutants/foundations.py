@@ -62,8 +62,8 @@ FOUNDATIONS = [
     Mutant(
         "decoder sees the future",
         TRANSFORMER,
-        "layout = Layout(causal=True, segments=given.segments)",
-        "layout = Layout(segments=given.segments)",
+        "layout = Layout(causal=True, lengths=given.lengths, segments=given.segments)",
+        "layout = Layout(lengths=given.lengths, segments=given.segments)",
         MODELS,
         STEPS,
     ),
