@@ -10,7 +10,7 @@ ROWS ?=
 export TORCH_INDEX
 export ROWS
 
-.PHONY: setup test coverage check format claims torture mutants
+.PHONY: setup test coverage check format torture mutants
 
 $(READY): pyproject.toml constraints.txt scripts/setup.py
 	$(PYTHON) scripts/setup.py
@@ -32,9 +32,6 @@ check: $(READY)
 format: $(READY)
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
-
-claims: $(READY)
-	$(PY) -m qkv.claims
 
 torture: $(READY)
 	$(PY) -m tests.torture

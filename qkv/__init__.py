@@ -1,4 +1,4 @@
-"""Train, evaluate, explain, shrink and serve Transformers, your own translator first. Rooms: docs/house.md."""
+"""Train, evaluate and use Transformers, your own translator first. Rooms: docs/house.md."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -104,4 +104,4 @@ def test_ci_runs_the_checks_and_the_tests() -> None:
 def test_the_readme_s_test_command_is_make_test() -> None:
     lines = code((ROOT / "README.md").read_text(encoding="utf-8"))
     assert "make test" in [line.split("#")[0].strip() for line in lines]
-    assert {"setup", "test", "check", "format", "coverage", "claims", "torture", "mutants"} <= TARGETS
+    assert {"setup", "test", "check", "format", "coverage", "torture", "mutants"} <= TARGETS

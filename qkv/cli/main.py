@@ -22,7 +22,7 @@ VERBS = {
 
 HELP = """usage: qkv VERB ...        qkv VERB --help        qkv --version
 
-Train, evaluate, explain, shrink and serve Transformers, your own translator first.
+Train, evaluate and use Transformers, your own translator first.
 
 start here:
   qkv env

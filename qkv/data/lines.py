@@ -133,6 +133,6 @@ def _missing(path: Path) -> NoReturn:
         existing = next(parent for parent in folder.parents if parent.is_dir())
         raise DataError(f"{path}: no such file; there is no folder {folder}, the path exists up to {existing}")
     names = [entry.name for entry in islice(folder.iterdir(), 10_000)]
-    close = get_close_matches(path.name, names, n=1, cutoff=0.0)
-    hint = f'did you mean "{close[0]}"?' if close else "its folder is empty"
+    close = get_close_matches(path.name, names, n=1)
+    hint = f'did you mean "{close[0]}"?' if close else f"{folder.absolute()} has none of that name or near it"
     raise DataError(f"{path}: no such file; {hint}")

@@ -175,7 +175,7 @@ def _refuse_foreign(path: Path) -> None:
         raise BundleError(f"{path} is a run that has saved no model yet; wait for its first validation")
     if (path / CONFIG).exists():
         raise BundleError(
-            f"{path} has no {folder.MANIFEST}: a model that qkv did not write; `qkv convert` reads foreign ones"
+            f"{path} has no {folder.MANIFEST}: a model that qkv did not write, and it reads its own alone"
         )
     raise BundleError(f"{path} holds no model: {folder.MANIFEST} is missing; give the folder that `qkv train` wrote")
 
@@ -185,7 +185,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     document = _mapping(folder.read_json(path, limit=LARGEST_CONFIG), path)
     found = document.get("format")
     if type(found) is not int or found < 1:
-        raise BundleError(f"{path} has no format number: not a model that qkv wrote; `qkv convert` reads foreign ones")
+        raise BundleError(f"{path} has no format number: not a model that qkv wrote, and it reads its own alone")
     if found > FORMAT:
         raise BundleError(
             f"{path} has format {found}, written by qkv {document.get('qkv_version')}; "

@@ -1,6 +1,6 @@
 """A run from its recipe to its bundle: prepare, train or go on, choose what to keep on the development set, write it.
 
-FOLDER/recipe.yaml      the resolved recipe, and the command and versions in run.json
+FOLDER/recipe.yaml      the resolved recipe, and the commands and versions in run.json
 FOLDER/log.jsonl        a line a report
 FOLDER/checkpoints/     to go on from
 FOLDER/config.json ...  the bundle: `qkv translate --model FOLDER`
@@ -47,14 +47,15 @@ def train(recipe: Recipe, folder: Path, *, quiet: bool = False, cache: Path = CA
     """Trains into a folder, or goes on with what is there; the bundle is written at the end."""
     recipe.check_end()
     check_fit(recipe)
+    _check_same(recipe, folder)
+    asks = recipe.train.patience or recipe.train.average or recipe.train.metric != "nll"
+    if asks and recipe.data.options["dev"] is None:
+        raise ConfigError("train asks for validations (patience, average or metric), but data.dev is not set; name one")
+    torch.set_num_threads(runtime.threads())
+    # Before the folder is taken, so that a mistake in the data leaves nothing behind.
+    data = recipe.data.build().prepare(cache, None if quiet else to_stderr)
     with FolderLock(folder) as lock:
         _check_same(recipe, folder)
-        torch.set_num_threads(runtime.threads())
-        data = recipe.data.build().prepare(cache, None if quiet else to_stderr)
-        if data.dev is None and (recipe.train.patience or recipe.train.average or recipe.train.metric != "nll"):
-            raise ConfigError(
-                "train asks for validations (patience, average or metric), but data.dev is not set; name one"
-            )
         _check_same_text(data, folder)
         trainer = Trainer(recipe, data, folder, lock)
         _write_run(recipe, folder, trainer)
@@ -168,12 +169,17 @@ def _check_same_text(data: PreparedParallel, folder: Path) -> None:
 def _write_run(recipe: Recipe, folder: Path, trainer: Trainer) -> None:
     make_folder(folder)
     write_text(folder / "recipe.yaml", config.dump(recipe))
-    facts: dict[str, Any] = {
-        "recipe": config.plain(recipe),
+    before = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
+    sitting = {
         "command": sys.argv,
         "qkv": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+    }
+    facts: dict[str, Any] = {
+        "recipe": config.plain(recipe),
+        "sittings": [*before.get("sittings", []), sitting],
         "parameters": parameters(trainer.model),
         "precision": trainer.precision,
         "prepared": trainer.data.counts,
