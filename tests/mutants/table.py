@@ -6,5 +6,6 @@
 from tests.mutants.call_and_state import CALLS
 from tests.mutants.foundations import FOUNDATIONS
 from tests.mutants.layers import LAYERS
+from tests.mutants.training import TRAINING
 
-MUTANTS = [*CALLS, *LAYERS, *FOUNDATIONS]
+MUTANTS = [*CALLS, *LAYERS, *FOUNDATIONS, *TRAINING]
