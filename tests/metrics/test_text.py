@@ -102,6 +102,6 @@ def test_compounds_are_split_as_the_paper_scored() -> None:
     mine = bleu(HYPOTHESES, [REFERENCES], tokenize="13a-compounds")
     assert mine.score() == approx(expected.score)
     assert "tok:13a-compounds" in mine.signature
-    # A hypothesis right but for one part of a compound earns more when the parts count.
-    wrong, right = ["the well-made bed stands here ."], [["the well-mode bed stands here ."]]
-    assert bleu(wrong, right, tokenize="13a-compounds").score() > bleu(wrong, right).score()
+    # A compound that is right counts as several words that are.
+    some, right = ["a well-made bed stood there ."], [["the well-made bed stands here ."]]
+    assert bleu(some, right, tokenize="13a-compounds").score() > bleu(some, right).score()
