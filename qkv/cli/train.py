@@ -8,8 +8,9 @@ from qkv.cli.options import run_parser
 def run(argv: list[str]) -> int:
     parser = run_parser(
         "train",
-        "Trains a model from a recipe. The folder holds the run and, at its root, the model; the same command goes on\n"
-        "where it was stopped, to the bit.",
+        "Trains a model from a recipe: the data, the model, how long. The folder holds the run, its log and, at\n"
+        "the end, the model at its root. Ctrl-C or SIGTERM saves and stops; the same command goes on from there, to\n"
+        "the bit. When going on, more steps, epochs, minutes or patience may be given; all else wants another folder.",
         examples=[
             "qkv train --config recipes/translate.yaml --data.train pairs.tsv --data.dev dev.tsv --out runs/mine",
             "qkv train --config recipes/translate.yaml --print-config",
