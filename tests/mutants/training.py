@@ -159,8 +159,8 @@ TRAINING = [
     Mutant(
         "the same order every epoch",
         "qkv/data/sampling.py",
-        'self.generator("batches", epoch).permutation',
-        'self.generator("batches", 0).permutation',
+        'self.generator("corpus", corpus, cycle)',
+        'self.generator("corpus", corpus, 0)',
         "tests/data/test_sampling.py",
     ),
     Mutant(

@@ -99,9 +99,9 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(tmp_path: Path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "step", step)
         with pytest.raises(RunError, match=r"loss nan.* at step 3: the run has diverged"):
-            trained(tmp_path, max_steps=9, save_every=1)
+            trained(tmp_path, max_steps=9, save_every=1, validate_every=100)
     assert Checkpoints(tmp_path / "run" / "checkpoints").steps() == [1, 2]
-    assert trained(tmp_path, max_steps=4, save_every=1).step == 4
+    assert trained(tmp_path, max_steps=4, save_every=1, validate_every=100).step == 4
 
 
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

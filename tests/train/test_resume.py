@@ -132,8 +132,12 @@ def test_a_kill_between_snapshot_and_checkpoint_costs_nothing(tmp_path: Path, mo
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
             patched.setattr(Trainer, "save", save)
             train(whole, out, quiet=True)
-        assert train(whole, out, quiet=True).finished
-        assert list(row_04.differing(tmp_path / "whole", out, 8)) == []
+        # Ending before the step of the snapshot that was saved too soon, and then going on past it.
+        sooner = trainee.recipe(tmp_path, max_steps=kill - 1, validate_every=2, average=2)
+        assert train(sooner, out, quiet=True).step == kill - 1
+        assert Checkpoints(out / "snapshots").steps()[-1] == kill - 1
+        ended = train(whole, out, quiet=True)
+        assert (ended.finished, ended.step) == (True, 8)
 
 
 def test_the_command_of_a_finished_run_only_says_so(tmp_path: Path) -> None:
