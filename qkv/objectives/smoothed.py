@@ -74,24 +74,31 @@ class _Smoothed(torch.autograd.Function):
         mean_bias = 0.0 if bias is None else bias.mean(dtype=wide)
         doubt = smoothing / weight.shape[0]
         sums, sum_d = torch.zeros(2, dtype=wide, device=hidden.device), torch.zeros_like(mean_d)
+        # Written over by every chunk: fresh memory for each would cost more than what is computed in it.
+        rows = min(rows, hidden.shape[0])
+        narrow_nv = hidden.new_empty(rows, weight.shape[0])
+        wide_nv = narrow_nv if hidden.dtype == wide else torch.empty_like(narrow_nv, dtype=wide)
         for first in range(0, hidden.shape[0], rows):
             part = slice(first, first + rows)
             h_nd, index, seen = hidden[part], targets[part, None], real[part, None].to(wide)
-            logits = F.linear(h_nd, weight, bias)
+            logits, p_nv = narrow_nv[: len(h_nd)], wide_nv[: len(h_nd)]
+            torch.mm(h_nd, weight.t(), out=logits)
+            if bias is not None:
+                logits += bias
             at_target = logits.gather(1, index).to(wide)
             if d_hidden is None or d_weight is None:
                 log_z = logits.to(wide).logsumexp(-1, keepdim=True)
             else:
                 # d loss / d logits = softmax - (1 - smoothing) at the target - smoothing / V everywhere
-                d_logits = torch.softmax(logits, -1, dtype=wide)
-                log_z = at_target - d_logits.gather(1, index).clamp_min(torch.finfo(wide).tiny).log()
-                d_logits.scatter_add_(1, index, torch.full_like(seen, smoothing - 1))
-                narrow, real_h = d_logits.to(hidden.dtype), h_nd * seen.to(hidden.dtype)
+                torch.softmax(p_nv.copy_(logits), -1, out=p_nv)
+                log_z = at_target - p_nv.gather(1, index).clamp_min(torch.finfo(wide).tiny).log()
+                p_nv.scatter_add_(1, index, torch.full_like(seen, smoothing - 1))
+                narrow, real_h = logits.copy_(p_nv), h_nd * seen.to(hidden.dtype)
                 d_hidden[part] = ((narrow @ weight) - (smoothing * mean_d).to(hidden.dtype)) * seen.to(hidden.dtype)
                 d_weight += narrow.t() @ real_h
                 sum_d += real_h.sum(0, dtype=wide)
                 if d_bias is not None:
-                    d_bias += (d_logits * seen).sum(0) - doubt * seen.sum()
+                    d_bias += (p_nv * seen).sum(0) - doubt * seen.sum()
             nll = log_z - at_target
             mean_logit = (h_nd.to(wide) @ mean_d + mean_bias)[:, None]
             sums[0] += (seen * ((1 - smoothing) * nll + smoothing * (log_z - mean_logit))).sum()
