@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from qkv import native
+
 _MIX_1, _MIX_2, _GOLDEN = 0x7FEB352D, -0x7B935975, -0x61C88647  # as signed 32-bit numbers
 _MASK_15, _MASK_16 = 0x1FFFF, 0xFFFF
 LEVELS = 1 << 16
@@ -74,12 +76,18 @@ class Noise:
         words = (channels + 1) // 2
         bits = self.words(place, (*outer, words))
         # int16 values are uniform over [-32768, 32767]: the lowest `rate` of them are dropped.
-        threshold = _dropped_levels(rate) - (LEVELS >> 1)
+        threshold = dropped_levels(rate) - (LEVELS >> 1)
         kept = bits.view(torch.int16) >= threshold
         return kept[..., :channels] if 2 * words != channels else kept
 
     def words(self, place: int, shape: tuple[int, ...]) -> Int[Tensor, "*shape"]:
         """Independent uniform 32-bit numbers, keyed by row, position and channel."""
+        last = len(shape) - 1
+        keys = self.keys(place, shape)
+        return mixed_(keys ^ (self._index(last, shape, keys.device) * _GOLDEN + last)) if last else keys
+
+    def keys(self, place: int, shape: tuple[int, ...]) -> Int[Tensor, "*outer"]:
+        """What keys each row of channels: the words, but for their last dimension, which is left at 1."""
         assert shape[0] == self.samples.shape[0], (shape, self.samples.shape)
         device = self.samples.device
         keys = self.samples.to(torch.int64)
@@ -87,7 +95,7 @@ class Noise:
         row = _to_int32(low ^ word(self.seed, self.step, place))
         row = mixed_(row) ^ _to_int32(high & 0xFFFFFFFF)
         x = row.view(-1, *[1] * (len(shape) - 1))
-        for dimension in range(1, len(shape)):
+        for dimension in range(1, len(shape) - 1):
             index = self._index(dimension, shape, device)
             x = mixed_(x ^ (index * _GOLDEN + dimension))
         return x
@@ -103,7 +111,7 @@ class Noise:
         )
 
 
-def _dropped_levels(rate: float) -> int:
+def dropped_levels(rate: float) -> int:
     """How many of the 65,536 levels are dropped; never all of them."""
     return min(round(rate * LEVELS), LEVELS - 1)
 
@@ -128,11 +136,41 @@ class _Dropped(torch.autograd.Function):
         return torch.ops.aten.native_dropout_backward(gradient, keep, ctx.scale), None, None
 
 
+class _DroppedNatively(torch.autograd.Function):
+    """The same by csrc/dropout.cpp, which makes the mask again for the gradient."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, keys: Tensor, levels: int, scale: float) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(keys)
+        ctx.numbers = levels, scale
+        return _natively(x, keys, levels, scale)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[no-untyped-def]
+        (keys,) = ctx.saved_tensors
+        return _natively(gradient, keys, *ctx.numbers), None, None, None
+
+
+def _natively(x: Tensor, keys: Tensor, levels: int, scale: float) -> Tensor:
+    kernel, x = native.kernel("dropped", x), x.contiguous()
+    y = torch.empty_like(x)
+    rows = x.numel() // max(1, x.shape[-1])
+    dimension, threads = x.dim() - 1, torch.get_num_threads()
+    kernel(x.data_ptr(), y.data_ptr(), keys.data_ptr(), rows, x.shape[-1], dimension, levels, scale, threads)
+    return y
+
+
 def dropped(x: Tensor, rate: float, noise: Noise | None, place: int) -> Tensor:
     """Dropout (Srivastava et al. 2014) with the keyed noise; x itself when there is no noise."""
     if noise is None or rate == 0:
         return x
     assert place >= 0, "name_places(model) was not called"
-    exact = _dropped_levels(rate) / LEVELS
-    result: Tensor = _Dropped.apply(x, noise.keep(place, tuple(x.shape), rate), 1 / (1 - exact))
+    levels = dropped_levels(rate)
+    scale = 1 / (1 - levels / LEVELS)
+    result: Tensor
+    if native.serves(x) and x.dim() > 1:
+        keys = noise.keys(place, tuple(x.shape)).expand(*x.shape[:-1], 1).contiguous()
+        result = _DroppedNatively.apply(x, keys, levels, scale)
+    else:
+        result = _Dropped.apply(x, noise.keep(place, tuple(x.shape), rate), scale)
     return result

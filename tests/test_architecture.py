@@ -30,7 +30,19 @@ FLOORS: list[set[str]] = [
     {"claims"},
     {"cli"},
 ]
-ROOT_MODULES = {"errors", "registry", "shapes", "config", "random", "runtime", "folder", "lock", "tensors", "draw"}
+ROOT_MODULES = {
+    "errors",
+    "registry",
+    "shapes",
+    "config",
+    "random",
+    "runtime",
+    "folder",
+    "lock",
+    "tensors",
+    "draw",
+    "native",
+}
 DOORS = {"__init__", "__main__"}  # the package's own entrances, which reach into the house when called
 
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
 
 def facts() -> dict[str, object]:
     """Everything the verb shows, as plain values."""
-    from qkv import __version__, runtime
+    from qkv import __version__, native, runtime
 
     machine = runtime.this_machine()
     data = runtime.data_folder()
@@ -57,6 +57,7 @@ def facts() -> dict[str, object]:
             {"name": gpu.name, "memory_gib": round(gpu.memory / GIB, 1), "bf16": gpu.bf16} for gpu in machine.gpus
         ],
         "torch_build": torch_build(),
+        "kernels": native.state(),
         "device": str(runtime.device(machine)),
         "threads": runtime.threads(machine),
         "precision": runtime.pick_precision(machine),

@@ -12,10 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from qkv import native
 from qkv.nn.call import Layout
-from qkv.random import Noise, dropped
+from qkv.nn.short import short_attention
+from qkv.random import LEVELS, Noise, dropped, dropped_levels
 
-# Below this many pairs a head, plain batched products beat the fused kernel, whose backward is slow on short rows.
+# Up to this many pairs a head, our kernel and plain batched products beat PyTorch's, whose backward is slow on short rows.
 SHORT = 128 * 128
 
 
@@ -60,8 +62,12 @@ def attend(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"] | None]:
     """Equation 1 by the kernel that suits; the maps too when they are wanted, on the plain path, before dropout."""
     queries, keys = q_bhtk.shape[2], k_bgsk.shape[2]
-    plain = maps or bias is not None or (rate > 0 and noise is not None) or queries * keys <= SHORT
-    if plain:
+    drops = rate > 0 and noise is not None
+    if maps or bias is not None or drops or queries * keys <= SHORT:
+        in_step = isinstance(layout.offset, int) and layout.offset == 0 and queries > 1
+        simple = layout.segments is None and layout.prefix is None and bias is None and not maps
+        if in_step and simple and native.serves(q_bhtk, k_bgsk, v_bgsk):
+            return _short(q_bhtk, k_bgsk, v_bgsk, layout, rate, noise if drops else None, place), None
         return _plain(q_bhtk, k_bgsk, v_bgsk, layout, bias, rate, noise, place, maps)
     grouped = q_bhtk.shape[1] != k_bgsk.shape[1]
     if layout.only_causal and layout.offset == 0 and queries == keys:
@@ -73,6 +79,23 @@ def attend(
             -1, keepdim=True
         )  # a padded query sees everything rather than nothing, which not every kernel answers with a number
     return F.scaled_dot_product_attention(q_bhtk, k_bgsk, v_bgsk, attn_mask=visible, enable_gqa=grouped), None
+
+
+def _short(
+    q_bhtk: Tensor, k_bgsk: Tensor, v_bgsk: Tensor, layout: Layout, rate: float, noise: Noise | None, place: int
+) -> Tensor:
+    shape = (*q_bhtk.shape[:3], k_bgsk.shape[2])
+    levels = dropped_levels(rate)
+    return short_attention(
+        q_bhtk,
+        k_bgsk,
+        v_bgsk,
+        causal=layout.causal,
+        lengths=layout.lengths,
+        noise_keys=None if noise is None else noise.keys(place, shape).expand(*shape[:3], 1),
+        levels=levels,
+        keep_scale=1 / (1 - levels / LEVELS),
+    )
 
 
 def _plain(

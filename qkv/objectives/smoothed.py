@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-CHUNK = 1 << 21  # logits held at a time: 8 MiB in fp32, about what a core's cache takes
+from qkv import native
+
+CHUNK = 1 << 22
 
 
 def plain_smoothed(
@@ -52,6 +54,44 @@ def smoothed(
     return loss, nll
 
 
+def softened_(
+    logits: Float[Tensor, "N V"],
+    targets: Int[Tensor, "N"],
+    real: Bool[Tensor, "N"],
+    smoothing: float,
+    gradient: bool,
+    room: Float[Tensor, "M V"] | None,
+) -> tuple[Float[Tensor, "N 1"], Float[Tensor, "N 1"]]:
+    """log sum exp and the targets' logits. Where a gradient is wanted the logits turn into it, in place.
+
+    The gradient is softmax - (1 - smoothing) at the target, and nothing for positions that are not real; smoothing's
+    even part is left to the caller. With `room` for as many numbers in fp32 this is plain PyTorch, else the kernel.
+    """
+    if room is None:
+        log_z, at_target = (logits.new_empty(len(logits), 1, dtype=torch.float32) for _ in range(2))
+        native.kernel("softened", logits)(
+            logits.data_ptr(),
+            targets.contiguous().data_ptr(),
+            real.contiguous().data_ptr(),
+            *logits.shape,
+            smoothing,
+            gradient,
+            log_z.data_ptr(),
+            at_target.data_ptr(),
+            torch.get_num_threads(),
+        )
+        return log_z, at_target
+    index, p_nv = targets[:, None], room[: len(logits)]
+    at_target = logits.gather(1, index).to(room.dtype)
+    if not gradient:
+        return logits.to(room.dtype).logsumexp(-1, keepdim=True), at_target
+    torch.softmax(p_nv.copy_(logits), -1, out=p_nv)
+    log_z = at_target - p_nv.gather(1, index).clamp_min(torch.finfo(room.dtype).tiny).log()
+    p_nv.scatter_add_(1, index, torch.full_like(log_z, smoothing - 1))
+    logits.copy_(p_nv.mul_(real[:, None]))
+    return log_z, at_target
+
+
 class _Smoothed(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -76,29 +116,22 @@ class _Smoothed(torch.autograd.Function):
         sums, sum_d = torch.zeros(2, dtype=wide, device=hidden.device), torch.zeros_like(mean_d)
         # Written over by every chunk: fresh memory for each would cost more than what is computed in it.
         rows = min(rows, hidden.shape[0])
-        narrow_nv = hidden.new_empty(rows, weight.shape[0])
-        wide_nv = narrow_nv if hidden.dtype == wide else torch.empty_like(narrow_nv, dtype=wide)
+        logits_nv = hidden.new_empty(rows, weight.shape[0])
+        room_nv = None if native.serves(logits_nv) else torch.empty_like(logits_nv, dtype=wide)
         for first in range(0, hidden.shape[0], rows):
             part = slice(first, first + rows)
-            h_nd, index, seen = hidden[part], targets[part, None], real[part, None].to(wide)
-            logits, p_nv = narrow_nv[: len(h_nd)], wide_nv[: len(h_nd)]
+            h_nd, index, seen = hidden[part], targets[part], real[part, None].to(wide)
+            logits = logits_nv[: len(h_nd)]
             torch.mm(h_nd, weight.t(), out=logits)
             if bias is not None:
                 logits += bias
-            at_target = logits.gather(1, index).to(wide)
-            if d_hidden is None or d_weight is None:
-                log_z = logits.to(wide).logsumexp(-1, keepdim=True)
-            else:
-                # d loss / d logits = softmax - (1 - smoothing) at the target - smoothing / V everywhere
-                torch.softmax(p_nv.copy_(logits), -1, out=p_nv)
-                log_z = at_target - p_nv.gather(1, index).clamp_min(torch.finfo(wide).tiny).log()
-                p_nv.scatter_add_(1, index, torch.full_like(seen, smoothing - 1))
-                narrow, real_h = logits.copy_(p_nv), h_nd * seen.to(hidden.dtype)
-                d_hidden[part] = ((narrow @ weight) - (smoothing * mean_d).to(hidden.dtype)) * seen.to(hidden.dtype)
-                d_weight += narrow.t() @ real_h
-                sum_d += real_h.sum(0, dtype=wide)
+            log_z, at_target = softened_(logits, index, real[part], smoothing, wanted, room_nv)
+            if d_hidden is not None and d_weight is not None:
+                d_hidden[part] = (logits @ weight) - (smoothing * seen * mean_d).to(hidden.dtype)
+                d_weight += logits.t() @ h_nd
+                sum_d += (h_nd * seen.to(hidden.dtype)).sum(0, dtype=wide)
                 if d_bias is not None:
-                    d_bias += (p_nv * seen).sum(0) - doubt * seen.sum()
+                    d_bias += logits.sum(0, dtype=wide) - doubt * seen.sum()
             nll = log_z - at_target
             mean_logit = (h_nd.to(wide) @ mean_d + mean_bias)[:, None]
             sums[0] += (seen * ((1 - smoothing) * nll + smoothing * (log_z - mean_logit))).sum()

@@ -37,7 +37,7 @@ FOUNDATIONS = [
         "word(self.seed, self.step)",
         "tests/test_random.py",
     ),
-    Mutant("dropout scale missing", RANDOM, "1 / (1 - exact))", "1.0)", "tests/test_random.py"),
+    Mutant("dropout scale missing", RANDOM, "1 / (1 - levels / LEVELS)", "1.0", "tests/test_random.py"),
     Mutant(
         "dropout's gradient not masked",
         RANDOM,

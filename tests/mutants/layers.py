@@ -10,7 +10,46 @@ POSITIONS = "qkv/nn/positions.py"
 MIXERS = "tests/conformance/test_mixers.py"
 STATES = "tests/conformance/test_mixer_states.py"
 
+NATIVE = "tests/test_native.py"
+
 LAYERS = [
+    Mutant(
+        "kernel: keys of a row out of step",
+        "qkv/csrc/attention.cpp",
+        "head) * s.queries : nullptr",
+        "head) : nullptr",
+        NATIVE,
+    ),
+    Mutant(
+        "kernel: a causal query sees the next",
+        "qkv/csrc/attention.cpp",
+        "? query + 1 : keys",
+        "? query + 2 : keys",
+        NATIVE,
+    ),
+    Mutant(
+        "kernel: shared keys learn from one head",
+        "qkv/csrc/attention.cpp",
+        "bool add = head > group * share",
+        "bool add = false",
+        NATIVE,
+    ),
+    Mutant("kernel: gradient not scaled", "qkv/csrc/attention.cpp", "load(dqf + i) * scale", "load(dqf + i)", NATIVE),
+    Mutant(
+        "kernel: dropout of the odd channel",
+        "qkv/csrc/dropout.h",
+        "odd = (Ints)bits >> 16",
+        "odd = (Ints)(bits << 16) >> 16",
+        NATIVE,
+    ),
+    Mutant("kernel: padding softened", "qkv/csrc/loss.cpp", "if (!real[row])", "if (false)", NATIVE),
+    Mutant(
+        "kernel: rounding towards zero",
+        "qkv/csrc/lanes.h",
+        "Words near = w + 0x7fffu + ((w >> 16) & 1u)",
+        "Words near = w",
+        NATIVE,
+    ),
     Mutant("scale dropped", FUNCTIONAL, "(q_bhtk * width**-0.5)", "(q_bhtk * 1.0)", "tests/nn/test_functional.py"),
     Mutant(
         "bias of the wrong sign",

@@ -18,10 +18,17 @@ TRAINING = [
         SMOOTHED,
     ),
     Mutant(
-        "padding learned from",
+        "smoothing learned from padding",
         "qkv/objectives/smoothed.py",
         "h_nd * seen.to(hidden.dtype)",
         "h_nd",
+        SMOOTHED,
+    ),
+    Mutant(
+        "padding learned from",
+        "qkv/objectives/smoothed.py",
+        "p_nv.mul_(real[:, None])",
+        "p_nv",
         SMOOTHED,
     ),
     Mutant(
