@@ -32,18 +32,8 @@ def one_seed(data: Path, out: Path, source: str, target: str, seed: int) -> dict
     folder = out.with_name(f"{out.name}-{seed}")
     sides = ["--data.source", source, "--data.target", target]
     if not (folder / "model.safetensors").is_file():
-        words = [
-            "--config",
-            RECIPE,
-            "--data.folder",
-            str(data),
-            "--out",
-            str(folder),
-            "--train.seed",
-            str(seed),
-            *sides,
-        ]
-        qkv("train", *words, "--train.seed", str(seed), *sides)
+        words = ["--config", RECIPE, "--data.folder", str(data), "--out", str(folder), "--train.seed", str(seed)]
+        qkv("train", *words, *sides)
     files = ["--source", str(data / TEST.format(source)), "--reference", str(data / TEST.format(target))]
     report = json.loads(qkv("evaluate", "--model", str(folder), *files, "--json", "--tokenize", "none", "--quiet"))
     scores = {score["name"]: score for score in report["scores"]}
