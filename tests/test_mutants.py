@@ -15,7 +15,8 @@ def test_a_fault_can_be_planted(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, "the code moved on: bring the row in tests/mutants/table.py up to it"
     assert mutant.new != mutant.old
-    compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
+    if mutant.file.endswith(".py"):  # a C++ fault that does not compile leaves no kernels, which its tests refuse
+        compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
     assert mutant.tests and all((ROOT / test).is_file() for test in mutant.tests)
 
 

@@ -17,7 +17,7 @@ from qkv.nn.call import Layout
 from qkv.nn.short import short_attention
 from qkv.random import LEVELS, Noise, dropped, dropped_levels
 
-# Up to this many pairs a head, our kernel and plain batched products beat PyTorch's, whose backward is slow on short rows.
+# Up to this many pairs a head, our kernel and plain products beat PyTorch's, whose backward is slow on short rows.
 SHORT = 128 * 128
 
 
