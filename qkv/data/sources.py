@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from qkv.data.lines import CHUNK, MAX_LINE_BYTES, bounded, lines, opened, require_regular
 from qkv.errors import ConfigError, DataError, nearest
 
-__all__ = ["COUNTED", "Pair", "ParallelText", "corpus", "lines"]
+__all__ = ["COUNTED", "Pair", "ParallelText", "Unreadable", "corpus", "lines"]
 
 TSV = (".tsv", ".tsv.gz")
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -36,7 +36,9 @@ class Pair(NamedTuple):
     target: str
 
 
-class _Bad(NamedTuple):
+class Unreadable(NamedTuple):
+    """A line that holds no pair, and why."""
+
     reason: Reason
     path: Path
 
@@ -90,21 +92,25 @@ class ParallelText:
         """Pairs in the order of the file; both sides hold something other than white space."""
         counts = dict.fromkeys(COUNTED, 0)
         object.__setattr__(self, "counts", counts)
-        for row in self._two_files() if self.target_path else self._one_file():
+        for row in self.rows():
             counts["read"] += 1
-            if isinstance(row, _Bad):
+            if isinstance(row, Unreadable):
                 self._refuse_or_count(row, counts)
             elif not (row.source.strip() and row.target.strip()):
                 counts["empty_side"] += 1
             elif "\0" in row.source or "\0" in row.target:
                 at = self.target_path if self.target_path and "\0" not in row.source else self.source_path
-                self._refuse_or_count(_Bad("nul", at), counts)
+                self._refuse_or_count(Unreadable("nul", at), counts)
             else:
                 counts["kept"] += 1
                 yield row
         if not counts["kept"]:
             found = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
             raise DataError(f"{self._named()}: no sentence pair to use ({found or 'empty'}); name files that hold text")
+
+    def rows(self) -> Iterator[Pair | Unreadable]:
+        """Every line of the file as it stands, in its order: blank ones, and what says why it can't be read."""
+        return self._two_files() if self.target_path else self._one_file()
 
     def fingerprint(self) -> str:
         """SHA-256 over the stored bytes of each file and how they are read, whatever the files are called."""
@@ -119,7 +125,7 @@ class ParallelText:
     def _named(self) -> str:
         return f"{self.source_path} and {self.target_path}" if self.target_path else str(self.source_path)
 
-    def _refuse_or_count(self, bad: _Bad, counts: dict[str, int]) -> None:
+    def _refuse_or_count(self, bad: Unreadable, counts: dict[str, int]) -> None:
         if self.bad_lines == "refuse":
             tsv = bad.path.name.endswith(TSV)
             where = f"columns {self.columns} (counted from 0)" if tsv else f"keys {self.keys}"
@@ -129,7 +135,7 @@ class ParallelText:
             )
         counts[bad.reason] += 1
 
-    def _two_files(self) -> Iterator[Pair | _Bad]:
+    def _two_files(self) -> Iterator[Pair | Unreadable]:
         assert self.target_path is not None
         paths = (self.source_path, self.target_path)
         for path in paths:
@@ -149,59 +155,59 @@ class ParallelText:
                 "line n of one must translate line n of the other: find the line lost or doubled"
             )
 
-    def _one_file(self) -> Iterator[Pair | _Bad]:
+    def _one_file(self) -> Iterator[Pair | Unreadable]:
         split = self._from_tsv if self.source_path.name.endswith(TSV) else self._from_json
         require_regular(self.source_path)
         with opened(self.source_path) as file:
             for raw in bounded(file, str(self.source_path), self.max_line_bytes):
                 line = _text(raw, self.source_path)
-                if isinstance(line, _Bad):
+                if isinstance(line, Unreadable):
                     yield line
                 else:
                     yield split(line) if line.strip() else Pair("", "")
 
-    def _from_tsv(self, line: str) -> Pair | _Bad:
+    def _from_tsv(self, line: str) -> Pair | Unreadable:
         cells = line.split("\t")
         source, target = self.columns
         if max(source, target) >= len(cells):
-            return _Bad("missing_column", self.source_path)
+            return Unreadable("missing_column", self.source_path)
         return Pair(cells[source], cells[target])
 
-    def _from_json(self, line: str) -> Pair | _Bad:
+    def _from_json(self, line: str) -> Pair | Unreadable:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            return _Bad("bad_json", self.source_path)
+            return Unreadable("bad_json", self.source_path)
         if not isinstance(row, dict):
-            return _Bad("bad_json", self.source_path)
+            return Unreadable("bad_json", self.source_path)
         source, target = (row.get(key) for key in self.keys)
         if source is None or target is None:
-            return _Bad("missing_column", self.source_path)
+            return Unreadable("missing_column", self.source_path)
         if not (isinstance(source, str) and isinstance(target, str)):
-            return _Bad("bad_json", self.source_path)
+            return Unreadable("bad_json", self.source_path)
         try:
             (source + target).encode("utf-8", "strict")
         except UnicodeEncodeError:  # JSON can escape half a surrogate pair, which no UTF-8 text holds
-            return _Bad("bad_utf8", self.source_path)
+            return Unreadable("bad_utf8", self.source_path)
         return Pair(source, target)
 
 
 _END = b"\n"  # a line never holds its own end, so this stands for no line at all
 
 
-def _text(raw: bytes | None, path: Path) -> str | _Bad:
+def _text(raw: bytes | None, path: Path) -> str | Unreadable:
     if raw is None:
-        return _Bad("too_long", path)
+        return Unreadable("too_long", path)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        return _Bad("bad_utf8", path)
+        return Unreadable("bad_utf8", path)
 
 
-def _pair(source: str | _Bad, target: str | _Bad) -> Pair | _Bad:
-    if isinstance(source, _Bad):
+def _pair(source: str | Unreadable, target: str | Unreadable) -> Pair | Unreadable:
+    if isinstance(source, Unreadable):
         return source
-    return target if isinstance(target, _Bad) else Pair(source, target)
+    return target if isinstance(target, Unreadable) else Pair(source, target)
 
 
 def _digest(path: Path) -> str:
