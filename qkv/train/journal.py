@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from qkv.errors import ConfigError, RunError
@@ -33,12 +34,16 @@ class Journal:
             self._file = self.path.open("a", encoding="utf-8")
         self._tokens = self._steps = self._padded = 0
         self._sums: dict[str, Tensor] = {}
+        self._skipped: Tensor | float = 0.0
         self._last = time.monotonic()
 
-    def step(self, losses: Mapping[str, Tensor], tokens: int, cells: int) -> None:
-        """Remembers a step until a line is due."""
+    def step(self, losses: Mapping[str, Tensor], tokens: int, cells: int, skipped: Tensor | None = None) -> None:
+        """Remembers a step until a line is due; one that was skipped (1.0) has no part in the mean losses."""
         for name, value in losses.items():
-            self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()
+            value = value.detach() if skipped is None else torch.where(skipped > 0, 0.0, value.detach())
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        if skipped is not None:
+            self._skipped = self._skipped + skipped
         self._steps += 1
         self._tokens += tokens
         self._padded += cells
@@ -55,7 +60,8 @@ class Journal:
         if not self._steps:
             return
         seconds = max(now - self._last, 1e-9)
-        means = {name: round(float(value) / self._steps, 5) for name, value in self._sums.items()}
+        good = self._steps - int(self._skipped)
+        means = {name: round(float(value) / good, 5) for name, value in self._sums.items()} if good else {}
         speed = self._tokens / seconds
         padding = 1 - self._tokens / max(1, self._padded)
         self.write(
@@ -72,7 +78,7 @@ class Journal:
         shown = "  ".join(f"{name} {value:.4f}" for name, value in means.items())
         self.say(f"step {step:,}  epoch {epoch + share:.2f}  {shown}  rate {rate:.2e}  {speed:,.0f} tokens/s{left}")
         self._tokens = self._steps = self._padded = 0
-        self._sums, self._last = {}, now
+        self._sums, self._skipped, self._last = {}, 0.0, now
         if not all(map(isfinite, means.values())):
             raise RunError(f"{shown} at step {step:,}: the run has diverged; lower the learning rate and train again")
 

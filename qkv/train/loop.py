@@ -27,10 +27,13 @@ from qkv.random import Noise
 from qkv.train.average import Moving
 from qkv.train.checkpoint import Checkpoints, Saved
 from qkv.train.fit import check_fit, enough_memory, width_of
+from qkv.train.guard import Guard
 from qkv.train.journal import Journal
 from qkv.train.precision import Masters
 from qkv.train.recipe import Recipe
 from qkv.train.validate import Verdict, validate
+
+LOOK = 16  # steps between the host's looks at what the guard has done, where a look would wait for the device
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Progress:
     since_best: int = 0
     validated: int = 0  # the step of the last validation
     snapshots: list[int] = field(default_factory=list)
+    slowed: float = 1.0  # the learning rate's factor, after the guard's returns
+    returns: int = 0  # how often the guard has gone back to a checkpoint
     finished: str = ""  # why it ended, once it has
 
 
@@ -72,6 +77,7 @@ class Trainer:
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=settings.keep, lock=lock)
         # One more than are averaged: a kill between snapshot and checkpoint goes back to the one before.
         self.snapshots = Checkpoints(folder / "snapshots", keep=settings.average + 2, lock=lock)
+        self.guard = Guard(recipe.guard, self.device)
         self.at = Progress()
         self.stop = ""
         self._batches = (-1, 0)  # an epoch, and how many batches it has
@@ -89,10 +95,14 @@ class Trainer:
             self.masters.collect()
             for name, value in losses.items():
                 sums[name] = sums[name] + value.detach() if name in sums else value.detach()
+        learned = self.masters.parameters.values()
+        norm = torch.nn.utils.get_total_norm([p.grad for p in learned if p.grad is not None])
         if settings.clip:
-            torch.nn.utils.clip_grad_norm_(self.masters.parameters.values(), settings.clip)
+            torch.nn.utils.clip_grads_with_norm_(learned, settings.clip, norm)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.rate(number)
+            group["lr"] = self.schedule.rate(number) * self.at.slowed
+        # By this name PyTorch's fused kernels know a step to leave out.
+        self.optimizer.found_inf = self.guard.judge(sums["loss"], norm)  # type: ignore[attr-defined]
         self.optimizer.step()
         self.masters.clear()
         self.masters.spread()
@@ -128,7 +138,10 @@ class Trainer:
                 assert feed.position is not None
                 at.step, at.epoch, at.batch = at.step + 1, feed.position.epoch, feed.position.batch
                 at.elapsed = time.monotonic() - began
-                journal.step(losses, batch.counts["target_tokens"], _cells(batch))
+                skipped = self.optimizer.found_inf  # type: ignore[attr-defined]
+                journal.step(losses, batch.counts["target_tokens"], _cells(batch), skipped)
+                if self.device.type == "cpu" or at.step % LOOK == 0:
+                    self._look(journal)
                 if journal.due:
                     self._report(journal, feed)
                 if self._validation_due():
@@ -142,6 +155,45 @@ class Trainer:
                     self._report(journal, feed)  # which refuses to go on from a loss that is no number
                     self.save()
             self._report(journal, feed)
+
+    def _look(self, journal: Journal) -> None:
+        """What the guard has done, told; and when it has done nothing else for a while, back to before that."""
+        at, settings = self.at, self.recipe.guard
+        seen = self.guard.look()
+        if not seen.skipped:
+            return
+        journal.write(step=at.step, guard="skipped", steps=seen.skipped, streak=seen.streak, reason=seen.reason)
+        if seen.streak == 1 or seen.streak % 10 == 0:
+            journal.say(f"step {at.step:,} skipped: {seen.reason}" + (f"; {seen.streak} in a row" * (seen.streak > 1)))
+        if seen.streak < settings.patience:
+            return
+        if at.returns >= settings.returns:
+            raise RunError(
+                f"step {at.step:,}: {seen.reason}, {seen.streak} steps in a row, after {at.returns} returns to earlier "
+                "weights: the run has diverged; its last checkpoint stands; lower the learning rate and train again"
+            )
+        back = self._return_to(at.step - seen.streak)
+        at.returns += 1
+        at.slowed *= settings.slower
+        self.guard.forgive()
+        journal.write(step=at.step, guard="returned", to=back, slowed=at.slowed, reason=seen.reason)
+        journal.say(f"step {at.step:,}: back to the weights of step {back:,}, and on at {at.slowed:g} times the rate")
+
+    def _return_to(self, step: int) -> int:
+        """The weights and moments of the newest good checkpoint up to `step`, or the first ones; the data go on."""
+        for candidate in reversed([known for known in self.checkpoints.steps() if known <= step]):
+            with suppress(BundleError):
+                saved = self.checkpoints.load(candidate)
+                assert saved is not None
+                self._take(saved)
+                return candidate
+        first = build(self.recipe.model, Sizes(self.data.source.size, self.data.target.size), self.recipe.train.seed)
+        given = {f"model.{name}": p.detach() for name, p in first.named_parameters()}
+        self.masters.load({**self.masters.tensors(), **given})
+        self.optimizer.state.clear()
+        if self.moving is not None:
+            self.moving = Moving(self.recipe.train.ema, self.masters.tensors())
+        return 0
 
     def _ended(self) -> str:
         settings, at = self.recipe.train, self.at
@@ -241,6 +293,7 @@ class Trainer:
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """All that a run is made of, by group."""
         groups = {"weights": self.masters.tensors(), "optimizer": {}, "random": {"torch": torch.get_rng_state()}}
+        groups["guard"] = {"state": self.guard.state}
         for name, master in self.masters.parameters.items():
             for key, value in self.optimizer.state.get(master, {}).items():
                 groups["optimizer"][f"{name}.{key}"] = value
@@ -269,6 +322,12 @@ class Trainer:
             )
         self.at = Progress(**saved.state["progress"])
         self.at.finished = ""
+        self.guard.load(saved.tensors["guard"]["state"])
+        self._take(saved)
+        torch.set_rng_state(saved.tensors["random"]["torch"])
+
+    def _take(self, saved: Saved) -> None:
+        """Weights, their average and the optimizer's moments."""
         self.masters.load(saved.tensors["weights"])
         if self.moving is not None:
             self.moving.tensors = {k: t.to(self.device) for k, t in saved.tensors["ema"].items()}
@@ -277,7 +336,6 @@ class Trainer:
             own = {k.removeprefix(f"{name}."): t for k, t in stored.items() if k.rpartition(".")[0] == name}
             if own:
                 self.optimizer.state[master] = {k: t.to(master.device) for k, t in own.items()}  # fused: the step too
-        torch.set_rng_state(saved.tensors["random"]["torch"])
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

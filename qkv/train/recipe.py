@@ -12,6 +12,7 @@ from qkv.decode.settings import SearchSettings
 from qkv.errors import ConfigError
 from qkv.models.base import Model
 from qkv.objectives.base import Objective
+from qkv.train.guard import GuardSettings
 from qkv.train.optim import Optimizer
 from qkv.train.schedule import Schedule
 
@@ -54,6 +55,7 @@ class Recipe(Settings):
     optim: Part[Optimizer] = Part("optimizer", "adam")
     schedule: Part[Schedule] = Part("schedule", "noam")
     train: TrainSettings = TrainSettings()
+    guard: GuardSettings = GuardSettings()
     decode: SearchSettings = SearchSettings()
 
     def check_end(self) -> None:
