@@ -6,7 +6,9 @@ any machine.
 
 import os
 import platform
+import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,6 +96,31 @@ def device(machine: Machine | None = None) -> "torch.device":
 
     machine = machine or this_machine()
     return torch.device("cuda" if machine.gpus else "cpu")
+
+
+def peak_memory() -> int:
+    """The most bytes this process has held: on the GPU where there is one, else in all."""
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated())
+    field = _text("/proc/self/status").partition("VmHWM:")[2].split()
+    return int(field[0]) * 1024 if field else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def memory_held(*, forget_peak: bool = False) -> int:
+    """The bytes that this process holds now; the peak is counted from now on if asked, where the system allows."""
+    import torch
+
+    if torch.cuda.is_available():
+        if forget_peak:
+            torch.cuda.reset_peak_memory_stats()
+        return int(torch.cuda.memory_allocated())
+    if forget_peak:
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    fields = _text("/proc/self/statm").split()
+    return int(fields[1]) * resource.getpagesize() if fields else peak_memory()
 
 
 def data_folder(environment: Mapping[str, str] = os.environ) -> Path | None:

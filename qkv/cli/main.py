@@ -17,6 +17,7 @@ VERBS = {
     "train": "train a model; started again, it resumes",
     "translate": "translate lines from stdin to stdout",
     "evaluate": "score a model on a test set",
+    "plan": "tell what a run will take, before training it",
     "doctor": "examine sentence pairs before training on them",
     "env": "show what this machine offers and what qkv chooses",
 }

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qkv import runtime
 from qkv.errors import ConfigError, RunError
 from qkv.folder import write_text, writing
 
@@ -73,6 +74,7 @@ class Journal:
             padding=round(padding, 4),
             waited=round(waited, 4),
             elapsed=round(elapsed, 2),
+            memory=runtime.peak_memory(),
         )
         left = "" if not done else f"  {_clock(elapsed * (1 - done) / done)} left"
         shown = "  ".join(f"{name} {value:.4f}" for name, value in means.items())
