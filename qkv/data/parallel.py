@@ -5,6 +5,7 @@ train, dev ("{folder}/tok.train.{lang}.gz", "pairs.tsv.gz", "pairs.jsonl") -> pr
 
 import sys
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -132,10 +133,10 @@ class PreparedParallel:
         plan = in_order_of_length(list(self.dev.lengths.values()), max_tokens=max_tokens)
         return plan, Collator(self.dev, split="dev")
 
-    def dev_texts(self) -> tuple[list[str], list[str]]:
-        """The development set as text, all of it, for scores of translations."""
+    def dev_texts(self, most: int | None = None) -> tuple[list[str], list[str]]:
+        """The development set as text, all of it or its first pairs, for scores of translations and samples."""
         assert self.data.held_out is not None
-        pairs = list(self.data.held_out)
+        pairs = list(islice(self.data.held_out, most))
         return [p.source for p in pairs], [p.target for p in pairs]
 
 

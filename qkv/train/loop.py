@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +23,7 @@ from qkv.data.sampling import Position
 from qkv.errors import BundleError, RunError
 from qkv.lock import FolderLock
 from qkv.models.base import Sizes, build
+from qkv.models.protocols import Steps
 from qkv.random import Noise
 from qkv.train.average import Moving
 from qkv.train.checkpoint import Checkpoints, Saved
@@ -31,7 +32,7 @@ from qkv.train.guard import Guard
 from qkv.train.journal import Journal
 from qkv.train.precision import Masters
 from qkv.train.recipe import Recipe
-from qkv.train.validate import Verdict, validate
+from qkv.train.validate import Verdict, translator_of, validate
 
 LOOK = 16  # steps between the host's looks at what the guard has done, where a look would wait for the device
 
@@ -249,10 +250,27 @@ class Trainer:
             self.snapshots.save(at.step, {"weights": self.shown()}, {})
             at.snapshots = [*at.snapshots, at.step][-settings.average :]
         journal.write(
-            step=at.step, epoch=at.epoch, dev=verdict.scores, seconds=round(verdict.seconds, 2), best_step=at.best_step
+            step=at.step,
+            epoch=at.epoch,
+            dev=verdict.scores,
+            seconds=round(verdict.seconds, 2),
+            best_step=at.best_step,
+            samples=self._samples(),
         )
         standing = "best so far" if better else "" if at.best is None else f"best {at.best:.4f} at {at.best_step:,}"
         journal.say(f"step {at.step:,}  dev {verdict}  {standing}")
+
+    def _samples(self) -> list[list[str]]:
+        """A few development sentences, as they are translated by now, greedily, and their references."""
+        count = self.recipe.train.samples
+        if not count or not isinstance(self.model, Steps):
+            return []
+        sources, references = (texts[:count] for texts in self.data.dev_texts(count))
+        self.objective.eval()
+        greedy = replace(self.recipe.decode, num_beams=1, num_return_sequences=1, do_sample=False)
+        said = translator_of(self.objective, self.data, greedy, self.device).translate(sources)
+        self.objective.train()
+        return [list(row) for row in zip(sources, said, references, strict=True)]
 
     def judged(self, weights: dict[str, Tensor] | None = None) -> Verdict:
         """The development set's verdict on some weights; on those that would be kept if none are given."""

@@ -18,7 +18,8 @@ from qkv.train.schedule import Schedule
 
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
 # What may change between a stop and going on: it does not touch what the next step computes.
-MAY_CHANGE = {f"train.{name}" for name in (*LIMITS, "patience", "keep", "report_seconds", "tensorboard")}
+SAID = ("report_seconds", "samples", "report", "tensorboard")
+MAY_CHANGE = {f"train.{name}" for name in (*LIMITS, *SAID, "patience", "keep")}
 MAY_CHANGE |= {"data.folder", "data.cache"}  # the text itself is held against the run's by its hash
 
 
@@ -42,6 +43,8 @@ class TrainSettings(Settings):
     average: Natural = 0  # the last so many validations' weights are averaged at the end (the paper: 5, big 20)
     ema: Probability = 0.0  # the decay of a moving average of the weights, which then validates and is kept; 0: none
     report_seconds: NonNegative = 10.0
+    samples: Natural = 3  # development sentences translated at each validation, for the report
+    report: bool = True  # report.html at the end, with scores by length and attention
     tensorboard: bool = False
 
 

@@ -3,6 +3,7 @@
 FOLDER/recipe.yaml      the resolved recipe, and the commands and versions in run.json
 FOLDER/log.jsonl        a line a report
 FOLDER/checkpoints/     to go on from
+FOLDER/report.html      the run as one page
 FOLDER/config.json ...  the bundle: `qkv translate --model FOLDER`
 """
 
@@ -22,8 +23,11 @@ from qkv.errors import BundleError, ConfigError
 from qkv.folder import make_folder, read_json, write_json, write_text
 from qkv.lock import FolderLock
 from qkv.models.base import parameters
+from qkv.models.protocols import Steps
 from qkv.pipeline.bundle import write_bundle
 from qkv.pipeline.card import Card, Score
+from qkv.pipeline.load import load
+from qkv.train import report
 from qkv.train.average import mean_of
 from qkv.train.fit import check_fit
 from qkv.train.journal import Journal
@@ -83,6 +87,8 @@ def _trained(trainer: Trainer, folder: Path, quiet: bool) -> Outcome:
             return Outcome(False, why, trainer.at.step, {})
         weights, scores, chosen = _chosen(trainer, journal)
         _write(trainer, folder, weights, scores, chosen)
+        if trainer.recipe.train.report:
+            _report(trainer, folder, journal)
         journal.say(f"ended: {why}; kept {chosen}; translate with: qkv translate --model {folder}")
         return Outcome(True, why, trainer.at.step, scores)
 
@@ -111,6 +117,15 @@ def _chosen(trainer: Trainer, journal: Journal) -> tuple[dict[str, Tensor], dict
         if best is None or verdict.beats(value):
             best, value = (weights, verdict.scores, name), verdict.value
     return best or (trainer.shown(), {}, "the last weights: none that were validated can be read")
+
+
+def _report(trainer: Trainer, folder: Path, journal: Journal) -> None:
+    """The page of the run; that it could not be made is told, and costs the run nothing."""
+    measured = None
+    if trainer.data.dev is not None and isinstance(trainer.model, Steps):
+        journal.say("translating a part of the development set for the report")
+        measured = report.measure(load(folder), *trainer.data.dev_texts())
+    journal.say(f"the report is {report.write(folder, measured)}")
 
 
 def _write(

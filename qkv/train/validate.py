@@ -52,20 +52,26 @@ def validate(
     scores = {"nll": _nll(objective, data, max_tokens, device)}
     if metric != "nll":
         sources, references = data.dev_texts()
-        translator = Translator(
-            cast(Steps, objective.model),
-            data.source,
-            data.target,
-            decoding=decoding,
-            longest_source=data.data.max_length,
-            device=device,
-        )
-        hypotheses = translator.translate(sources)
+        hypotheses = translator_of(objective, data, decoding, device).translate(sources)
         tokenize = "none" if data.target.options().get("pretokenized", True) else "13a"
         scores["bleu"] = bleu(hypotheses, [references], tokenize=tokenize).score()
         scores["chrf"] = chrf(hypotheses, [references]).score()
     objective.train()
     return Verdict(scores, metric, time.monotonic() - began)
+
+
+def translator_of(
+    objective: Objective, data: PreparedParallel, decoding: SearchSettings, device: torch.device
+) -> Translator:
+    """The model under training as a translator."""
+    return Translator(
+        cast(Steps, objective.model),
+        data.source,
+        data.target,
+        decoding=decoding,
+        longest_source=data.data.max_length,
+        device=device,
+    )
 
 
 @torch.no_grad()

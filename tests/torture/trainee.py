@@ -51,7 +51,17 @@ def tree(folder: Path, **train: Any) -> dict[str, Any]:
             "dropout": 0.1,
         },
         "schedule": {"name": "inverse_sqrt", "peak": 0.01, "warmup": 10},
-        "train": {"max_tokens": 256, "parts": 2, "precision": "fp32", "ema": 0.9, "average": 3, "clip": 1.0, **train},
+        "train": {
+            "max_tokens": 256,
+            "parts": 2,
+            "precision": "fp32",
+            "ema": 0.9,
+            "average": 3,
+            "clip": 1.0,
+            "samples": 0,
+            "report": False,
+            **train,
+        },
     }
 
 
