@@ -1,5 +1,6 @@
 # Everything a developer does. Each target sets itself up: a fresh clone needs `make test` and nothing before it.
-# For set-up: PYTHON names the interpreter, TORCH_INDEX where PyTorch's builds are looked for. `make torture ROWS=1,2` runs some rows.
+# For set-up: PYTHON names the interpreter, TORCH_INDEX where PyTorch's builds are looked for. `make torture ROWS=1,2` runs some rows,
+# `make claims MINUTES=10` the claims that take no longer.
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -10,7 +11,7 @@ ROWS ?=
 export TORCH_INDEX
 export ROWS
 
-.PHONY: setup test coverage check format torture mutants
+.PHONY: setup test coverage check format torture claims mutants
 
 $(READY): pyproject.toml constraints.txt scripts/setup.py
 	$(PYTHON) scripts/setup.py
@@ -35,6 +36,9 @@ format: $(READY)
 
 torture: $(READY)
 	$(PY) -m tests.torture
+
+claims: $(READY)
+	.venv/bin/qkv reproduce --table docs/claims.md $(if $(MINUTES),--max-minutes $(MINUTES))
 
 mutants: $(READY)
 	$(PY) -m tests.mutants

@@ -55,6 +55,12 @@ TABLE: dict[str, dict[str, str]] = {
     "data": {
         "parallel": "qkv.data.parallel:Parallel",
     },
+    "claim": {
+        "transformer/parameters": "qkv.claims.transformer_parameters:claim",
+        "transformer/cost": "qkv.claims.transformer_cost:claim",
+        "transformer/label-smoothing": "qkv.claims.transformer_label_smoothing:claim",
+        "transformer/positions": "qkv.claims.transformer_positions:claim",
+    },
 }
 
 

@@ -19,6 +19,7 @@ VERBS = {
     "evaluate": "score a model on a test set",
     "plan": "tell what a run will take, before training it",
     "doctor": "examine sentence pairs before training on them",
+    "reproduce": "check what a paper says by running it",
     "env": "show what this machine offers and what qkv chooses",
 }
 

@@ -1,0 +1,1 @@
+"""See docs/house.md for what lives in this room."""
