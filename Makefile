@@ -11,7 +11,7 @@ ROWS ?=
 export TORCH_INDEX
 export ROWS
 
-.PHONY: setup test coverage check format torture claims mutants
+.PHONY: setup demo test coverage check format torture claims mutants
 
 $(READY): pyproject.toml constraints.txt scripts/setup.py
 	$(PYTHON) scripts/setup.py
@@ -36,6 +36,9 @@ format: $(READY)
 
 torture: $(READY)
 	$(PY) -m tests.torture
+
+demo: $(READY)
+	$(PY) -m scripts.demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES))
 
 claims: $(READY)
 	.venv/bin/qkv reproduce --table docs/claims.md $(if $(MINUTES),--max-minutes $(MINUTES))
