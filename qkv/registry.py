@@ -60,6 +60,8 @@ TABLE: dict[str, dict[str, str]] = {
         "transformer/cost": "qkv.claims.transformer_cost:claim",
         "transformer/label-smoothing": "qkv.claims.transformer_label_smoothing:claim",
         "transformer/positions": "qkv.claims.transformer_positions:claim",
+        "transformer/table-3-in-small": "qkv.claims.transformer_table_3:claim",
+        "transformer/multi30k": "qkv.claims.transformer_multi30k:claim",
     },
 }
 

@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
+from qkv.data.doctor.rules import key_of as key
+
 HELD_OUT = "homeassistant"
 PACKAGES = {
     "homeassistant": "2026.2.3",
@@ -28,7 +30,6 @@ PYTHON = "3.14"  # for which the packages are asked for; they are not run
 LONGEST = 60  # words
 JSON_TEXTS = re.compile(r"homeassistant/components/(\w+)/translations/(en|de)\.json")
 CATALOG = re.compile(r".*/de/LC_MESSAGES/\w+\.mo")
-WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,6 @@ def split(packages: Mapping[str, list[Text]], *, held_out: str = HELD_OUT, perce
     known |= {key(side) for text in dev for side in (text.english, text.german)}
     test = [text for text in kept["test"] if not {key(text.english), key(text.german)} & known]
     return Split(kept["train"], _once(dev), _once(test))
-
-
-def key(text: str) -> str:
-    """A text without case, punctuation and spacing."""
-    return " ".join(WORDS.findall(text.casefold())) or text.strip()
 
 
 def _once(pairs: list[Text]) -> list[Text]:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.catalogs import Text, fetch, key, split, texts
+from qkv.data.doctor.rules import key_of as key
+from scripts.catalogs import Text, fetch, split, texts
 
 RECIPE = "recipes/demo.yaml"
 QKV = [sys.executable, "-m", "qkv"]

@@ -2,6 +2,7 @@
 Need", 5.4; Szegedy et al. 2016)."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import log
 from typing import Any
 
@@ -17,7 +18,7 @@ def run(bench: Bench) -> Iterator[Check]:
     train = reversals(40_000, vocabulary=WORDS, shortest=1, longest=LONGEST, seed=1)
     unseen = reversals(500, vocabulary=WORDS, shortest=1, longest=LONGEST, seed=2)
     files = [
-        str(bench.file(f"reverse-{name}.tsv", lambda path, pairs=pairs: write_pairs(path, pairs)))  # type: ignore[misc]
+        str(bench.file(f"reverse-{name}.tsv", partial(write_pairs, pairs=pairs)))
         for name, pairs in (("train", train), ("dev", unseen))
     ]
     for smoothing in SMOOTHINGS:

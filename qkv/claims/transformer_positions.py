@@ -2,6 +2,7 @@
 map ("Attention Is All You Need", 3.5 and Table 3, row E)."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from qkv.claims.bench import Bench
 from qkv.claims.claim import Check, Claim
@@ -16,7 +17,7 @@ def run(bench: Bench) -> Iterator[Check]:
     train = reversals(40_000, vocabulary=WORDS, shortest=1, longest=LONGEST, seed=1)
     unseen = reversals(500, vocabulary=WORDS, shortest=LONGEST // 2, longest=LONGEST, seed=2)
     files = [
-        str(bench.file(f"positions-{name}.tsv", lambda path, pairs=pairs: write_pairs(path, pairs)))  # type: ignore[misc]
+        str(bench.file(f"positions-{name}.tsv", partial(write_pairs, pairs=pairs)))
         for name, pairs in (("train", train), ("dev", unseen))
     ]
     for kind in ("none", *KINDS):

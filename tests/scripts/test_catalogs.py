@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.catalogs import Text, compiled, key, split, texts
+from qkv.data.doctor.rules import key_of as key
+from scripts.catalogs import Text, compiled, split, texts
 
 
 def catalog(messages: dict[str, str], order: str = "<") -> bytes:

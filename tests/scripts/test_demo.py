@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from qkv.data.doctor.rules import key_of as key
 from scripts import demo
-from scripts.catalogs import key
 
 
 def test_a_corpus_of_the_user_s_is_split_without_leaks(tmp_path: Path) -> None:
