@@ -21,7 +21,7 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .25rem } h2 { font-size: 1
 .soft { color: var(--soft) } .good { color: var(--good) } .bad { color: var(--bad) }
 .scroll { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
-th { color: var(--soft); font-weight: 500 } td.number, th.number { text-align: right }
+th { color: var(--soft); font-weight: 500 } td.number, th.number { text-align: right; white-space: nowrap }
 details { border: 1px solid var(--line); border-radius: .5rem; background: var(--card); padding: .5rem .8rem;
   margin: .5rem 0 }
 summary { cursor: pointer; font-weight: 500 } code, pre { font: .875em/1.5 ui-monospace, monospace }

@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     if args.print_config:
         print(config.dump(resolved), end="")
         return 0
-    from qkv.folder import write_json
+    from qkv.folder import make_folder, write_json
     from qkv.train.fit import check_fit
     from qkv.train.machine import described
     from qkv.train.plan import as_json, elsewhere, plan
@@ -56,6 +56,7 @@ def run(argv: list[str]) -> int:
     if other is not None:
         found["elsewhere"] = {"machine": other.name, "unverified": True, **as_json(elsewhere(made, other))}
     if args.save:
+        make_folder(Path(args.save).parent)
         write_json(Path(args.save), found)
     if args.json:
         print(json.dumps(found))
