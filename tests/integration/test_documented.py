@@ -32,10 +32,10 @@ GERMAN = ["Ein Hund läuft heute im Park.", "Eine Katze schläft.", "Zwei Kinder
 ENGLISH = ["A dog is running in the park today.", "A cat is sleeping.", "Two children play in the garden."]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
     """A folder as the documents assume it: recipes, a command, corpora under the names that they use."""
-    folder = tmp_path_factory.mktemp("reader")
+    folder = tmp_path
     shutil.copytree(ROOT / "recipes", folder / "recipes")
     command = folder / ".venv" / "bin" / "qkv"
     command.parent.mkdir(parents=True)
