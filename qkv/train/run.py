@@ -120,7 +120,7 @@ def _chosen(trainer: Trainer, journal: Journal) -> tuple[dict[str, Tensor], dict
 
 
 def _report(trainer: Trainer, folder: Path, journal: Journal) -> None:
-    """The page of the run; that it could not be made is told, and costs the run nothing."""
+    """The page of the run; the model is written by now, so that nothing here can cost it."""
     measured = None
     if trainer.data.dev is not None and isinstance(trainer.model, Steps):
         journal.say("translating a part of the development set for the report")
