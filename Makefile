@@ -1,6 +1,6 @@
 # Everything a developer does. Each target sets itself up: a fresh clone needs `make test` and nothing before it.
 # For set-up: PYTHON names the interpreter, TORCH_INDEX where PyTorch's builds are looked for. `make torture ROWS=1,2` runs some rows,
-# `make claims MINUTES=10` the claims that take no longer.
+# `make claims MINUTES=10` the claims, and the documents' commands, that take no longer.
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -40,8 +40,10 @@ torture: $(READY)
 demo: $(READY)
 	$(PY) -m scripts.demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES))
 
+claims: AT_MOST = $(if $(MINUTES),--max-minutes $(MINUTES))
 claims: $(READY)
-	.venv/bin/qkv reproduce --table docs/claims.md $(if $(MINUTES),--max-minutes $(MINUTES))
+	.venv/bin/qkv reproduce --table docs/claims.md $(AT_MOST); met=$$?; \
+	$(PY) -m tests.integration.documents $(AT_MOST) && exit $$met
 
 mutants: $(READY)
 	$(PY) -m tests.mutants
