@@ -17,6 +17,9 @@ from qkv.config import Count, Natural, NonNegative, Positive, Settings
 WARM = 20  # good steps, before any loss is held to be unusual
 MEMORY = 0.98  # of the running mean, a step
 SMALLEST = 0.1  # a mean below this counts as this: small losses may well treble
+# What the state holds: the running mean, the good steps that made it; bad steps in all and in a row; the last one's
+# kind (of REASONS) and its ratio to the mean.
+MEAN, GOOD, BAD, STREAK, KIND, RATIO = range(6)
 REASONS = ("the loss is no number", "the gradient is no number", "the loss is {ratio:.1f} times the usual")
 
 
@@ -43,7 +46,6 @@ class Guard:
 
     def __init__(self, settings: GuardSettings, device: torch.device, /) -> None:
         self.settings = settings
-        # The running mean, the good steps that made it; bad steps in all and in a row; the last one's kind and ratio.
         self.state = torch.zeros(6, dtype=torch.float64, device=device)
         self._seen = 0
 
@@ -64,8 +66,8 @@ class Guard:
                 torch.where(skip, good, good + 1),
                 torch.where(skip, bad + 1, bad),
                 torch.where(skip, streak + 1, torch.zeros_like(streak)),
-                torch.where(skip, kind, self.state[4]),
-                torch.where(skip & ~lost, ratio, self.state[5]),
+                torch.where(skip, kind, self.state[KIND]),
+                torch.where(skip & ~lost, ratio, self.state[RATIO]),
             ]
         )
         return skip.float()
@@ -78,9 +80,9 @@ class Guard:
 
     def forgive(self) -> None:
         """After a return: nothing is bad in a row any more, and what is usual is learned anew."""
-        self.state[0] = self.state[1] = self.state[3] = 0
+        self.state[[MEAN, GOOD, STREAK]] = 0
 
     def load(self, state: Tensor) -> None:
         """The state of a checkpoint."""
         self.state = state.to(self.state.device).clone()
-        self._seen = int(self.state[2])
+        self._seen = int(self.state[BAD])

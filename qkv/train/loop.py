@@ -24,6 +24,7 @@ from qkv.errors import BundleError, RunError
 from qkv.lock import FolderLock
 from qkv.models.base import Sizes, build
 from qkv.models.protocols import Steps
+from qkv.objectives.base import Objective
 from qkv.random import Noise
 from qkv.train.average import Moving
 from qkv.train.checkpoint import Checkpoints, Saved
@@ -62,12 +63,10 @@ class Trainer:
         self.recipe, self.data, self.folder, settings = recipe, data, folder, recipe.train
         self.device = runtime.device()
         self.precision = runtime.pick_precision() if settings.precision == "auto" else settings.precision
-        sizes = Sizes(data.source.size, data.target.size)
-        check_fit(recipe, sizes)
+        check_fit(recipe, self._sizes)
         torch.manual_seed(settings.seed)  # for parts whose random numbers are not keyed
-        model = build(recipe.model, sizes, settings.seed).to(self.device)
-        self.objective = recipe.objective.build(model).to(self.device)
-        self.model = model
+        self.objective = self._first().to(self.device)
+        self.model = self.objective.model
         self.masters = Masters(self.objective, self.precision)
         self.optimizer = recipe.optim.build(self.masters.parameters.values())
         self.schedule = recipe.schedule.build(width_of(recipe), settings.max_steps)
@@ -82,6 +81,14 @@ class Trainer:
         self.at = Progress()
         self.stop = ""
         self._batches = (-1, 0)  # an epoch, and how many batches it has
+
+    @property
+    def _sizes(self) -> Sizes:
+        return Sizes(self.data.source.size, self.data.target.size)
+
+    def _first(self) -> Objective:
+        """The objective and its model as they are before the first step."""
+        return self.recipe.objective.build(build(self.recipe.model, self._sizes, self.recipe.train.seed))
 
     # ------------------------------------------------------------------------------------------------- one step
 
@@ -188,9 +195,7 @@ class Trainer:
                 assert saved is not None
                 self._take(saved)
                 return candidate
-        first = build(self.recipe.model, Sizes(self.data.source.size, self.data.target.size), self.recipe.train.seed)
-        given = {f"model.{name}": p.detach() for name, p in first.named_parameters()}
-        self.masters.load({**self.masters.tensors(), **given})
+        self.masters.load({name: p.detach() for name, p in self._first().named_parameters()})
         self.optimizer.state.clear()
         if self.moving is not None:
             self.moving = Moving(self.recipe.train.ema, self.masters.tensors())

@@ -223,7 +223,8 @@ def _memory(trainer: Trainer, before: int, available: int) -> Memory:
     optimizer = size(trainer.tensors().get("optimizer", {}))
     kept = weights + masters + optimizer
     peak = runtime.peak_memory()
-    return Memory(before, weights, masters, optimizer, max(0, peak - before - kept), peak, available)
+    process = min(before, peak - kept)  # some of what the process held before may have gone since
+    return Memory(process, weights, masters, optimizer, peak - process - kept, peak, available)
 
 
 def _disk(trainer: Trainer, folder: Path) -> dict[str, int]:
