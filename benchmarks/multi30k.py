@@ -13,6 +13,7 @@ import json
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/m30k"), help="runs go to OUT-SEED")
     parser.add_argument("--direction", nargs=2, default=["en", "de"], metavar=("FROM", "TO"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--at-once", type=int, default=1, help="how many seeds train at a time")
     parser.add_argument("--peer", type=Path, help="a peer's result: its line of JSON")
     flags = parser.parse_args()
     source, target = flags.direction
-    found = [one_seed(flags.data, flags.out, source, target, seed) for seed in flags.seeds]
+    with ThreadPoolExecutor(flags.at_once) as pool:
+        found = list(pool.map(lambda seed: one_seed(flags.data, flags.out, source, target, seed), flags.seeds))
     print(f"\nMulti30k {source}-{target}, test_2016_flickr, beam 5, {found[0]['signature']}\n")
     print(f"{'seed':>6} {'BLEU':>7} {'chrF':>7} {'dev nll':>8} {'epochs':>7} {'minutes':>8}")
     for run in found:

@@ -12,6 +12,7 @@
 # Standard output is one line of JSON; logs and models go to OUT: train.log as it goes, valid_nll.tsv (epoch, validation
 # NLL in bits a token) at the end. A second call with the same OUT resumes. "seconds" is the training steps' time over the
 # whole epochs, without validation and start-up.
+# GPU=1 in the environment trains and translates on the GPU that PyTorch sees, instead of the CPU.
 # HOURS in the environment ends training earlier; only whole epochs are averaged and counted.
 set -euo pipefail
 
@@ -21,6 +22,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export OMP_NUM_THREADS=$threads MKL_NUM_THREADS=$threads PYTHONWARNINGS=ignore
 text=$out/text bin=$out/bin models=$out/models
 mkdir -p "$text" "$models"
+device=(--cpu); [ -n "${GPU:-}" ] && device=()
 
 if [ ! -f "$bin/done" ]; then
   for split in train val test_2016_flickr; do
@@ -35,7 +37,7 @@ if [ ! -f "$bin/done" ]; then
   touch "$bin/done"
 fi
 
-fairseq-train "$bin" --task translation --source-lang "$src" --target-lang "$tgt" --cpu --seed "$seed" --num-workers 0 \
+fairseq-train "$bin" --task translation --source-lang "$src" --target-lang "$tgt" "${device[@]}" --seed "$seed" --num-workers 0 \
   --arch transformer --share-all-embeddings --dropout 0.3 \
   --encoder-layers 4 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 \
   --decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 \
@@ -56,7 +58,7 @@ seconds=$(by_epoch train train_wall | awk '{sum += $2} END {print sum}')
 python "$here/average_fairseq.py" "$models" 10 "$out/average.pt"
 
 bleu() { # fairseq's name for the split, ours: translate, undo BPE, score against the tokenised reference
-  fairseq-generate "$bin" --path "$out/average.pt" --gen-subset "$1" --source-lang "$src" --target-lang "$tgt" --cpu \
+  fairseq-generate "$bin" --path "$out/average.pt" --gen-subset "$1" --source-lang "$src" --target-lang "$tgt" "${device[@]}" \
     --beam 5 --max-tokens 4096 --remove-bpe --num-workers 0 > "$out/generate.$2.log" 2>&1
   grep '^H-' "$out/generate.$2.log" | sed 's/^H-//' | sort -n | cut -f 3 > "$out/hypothesis.$2.$tgt"
   sacrebleu "$text/$2.$tgt" -i "$out/hypothesis.$2.$tgt" -m bleu --tokenize none -b -w 2
