@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from qkv import native
+from qkv.tracing import region
 
 _MIX_1, _MIX_2, _GOLDEN = 0x7FEB352D, -0x7B935975, -0x61C88647  # as signed 32-bit numbers
 _MASK_15, _MASK_16 = 0x1FFFF, 0xFFFF
@@ -168,9 +169,10 @@ def dropped(x: Tensor, rate: float, noise: Noise | None, place: int) -> Tensor:
     levels = dropped_levels(rate)
     scale = 1 / (1 - levels / LEVELS)
     result: Tensor
-    if native.serves(x) and x.dim() > 1:
-        keys = noise.keys(place, tuple(x.shape)).expand(*x.shape[:-1], 1).contiguous()
-        result = _DroppedNatively.apply(x, keys, levels, scale)
-    else:
-        result = _Dropped.apply(x, noise.keep(place, tuple(x.shape), rate), scale)
+    with region("dropout"):
+        if native.serves(x) and x.dim() > 1:
+            keys = noise.keys(place, tuple(x.shape)).expand(*x.shape[:-1], 1).contiguous()
+            result = _DroppedNatively.apply(x, keys, levels, scale)
+        else:
+            result = _Dropped.apply(x, noise.keep(place, tuple(x.shape), rate), scale)
     return result

@@ -37,6 +37,7 @@ ROOT_MODULES = {
     "config",
     "random",
     "runtime",
+    "tracing",
     "folder",
     "lock",
     "tensors",

@@ -20,6 +20,7 @@ VERBS = {
     "plan": "tell what a run will take, before training it",
     "doctor": "examine sentence pairs before training on them",
     "reproduce": "check what a paper says by running it",
+    "bench": "measure how fast a recipe trains here",
     "env": "show what this machine offers and what qkv chooses",
 }
 

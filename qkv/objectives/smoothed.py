@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from qkv import native
+from qkv.tracing import region
 
 CHUNK = 1 << 22  # logits held at a time: 8 MiB in bf16, about what a core's cache takes
 
@@ -50,7 +51,8 @@ def smoothed(
     rows = max(1, chunk // weight.shape[0])
     # Only out here does `no_grad` show: within a function of autograd's it always holds.
     learns = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias))
-    loss, nll = _Smoothed.apply(hidden, weight, bias, targets, real, smoothing, rows, learns)
+    with region("loss"):
+        loss, nll = _Smoothed.apply(hidden, weight, bias, targets, real, smoothing, rows, learns)
     return loss, nll
 
 

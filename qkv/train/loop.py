@@ -26,6 +26,7 @@ from qkv.models.base import Sizes, build
 from qkv.models.protocols import Steps
 from qkv.objectives.base import Objective
 from qkv.random import Noise
+from qkv.tracing import region
 from qkv.train.average import Moving
 from qkv.train.checkpoint import Checkpoints, Saved
 from qkv.train.fit import check_fit, enough_memory, width_of
@@ -100,23 +101,29 @@ class Trainer:
             there = part.to(self.device)
             losses = self.objective(there, batch.counts, Noise(settings.seed, number, there.samples))
             losses["loss"].backward()
-            self.masters.collect()
+            with region("optimizer"):
+                self.masters.collect()
             for name, value in losses.items():
                 sums[name] = sums[name] + value.detach() if name in sums else value.detach()
+        with region("optimizer"):
+            self._update(sums["loss"], number)
+        return sums
+
+    def _update(self, loss: Tensor, number: int) -> None:
+        """The gradients that were collected, into the weights."""
         learned = self.masters.parameters.values()
         norm = torch.nn.utils.get_total_norm([p.grad for p in learned if p.grad is not None])
-        if settings.clip:
-            torch.nn.utils.clip_grads_with_norm_(learned, settings.clip, norm)
+        if self.recipe.train.clip:
+            torch.nn.utils.clip_grads_with_norm_(learned, self.recipe.train.clip, norm)
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.rate(number) * self.at.slowed
         # By this name PyTorch's fused kernels know a step to leave out.
-        self.optimizer.found_inf = self.guard.judge(sums["loss"], norm)  # type: ignore[attr-defined]
+        self.optimizer.found_inf = self.guard.judge(loss, norm)  # type: ignore[attr-defined]
         self.optimizer.step()
         self.masters.clear()
         self.masters.spread()
         if self.moving is not None:
             self.moving.update(self.masters.tensors(), number)
-        return sums
 
     # ------------------------------------------------------------------------------------------------- the run
 

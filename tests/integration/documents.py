@@ -34,7 +34,7 @@ STAND_IN = f"""#!{sys.executable}
 import sys
 from qkv.cli.main import main
 words = sys.argv[1:]
-small = words[0] in ("train", "plan") and "wmt14" not in " ".join(words)
+small = words[0] in ("train", "plan", "bench") and "wmt14" not in " ".join(words)
 prepares = words[0] == "prepare"
 extra = {SMALL!r}.split() if small else ["--data.tokenizer.vocabulary", "330"] if prepares else []
 sys.exit(main([*words, *extra]))

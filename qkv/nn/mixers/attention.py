@@ -14,6 +14,7 @@ from qkv.nn.dropout import Dropout
 from qkv.nn.functional import attend
 from qkv.nn.mixers.base import Can, Mixer, Slot
 from qkv.nn.state import KeyValues, Projected, State
+from qkv.tracing import region
 
 
 class Attention(Mixer):
@@ -71,17 +72,18 @@ class Attention(Mixer):
         if self.position is not None:
             bias = self.position.bias(layout, q_bhtk.shape[2], k_bgsk.shape[2], x.device)
         wanted = "maps" in call.want
-        y_bhtk, maps = attend(
-            q_bhtk,
-            k_bgsk,
-            v_bgsk,
-            layout,
-            bias=None if bias is None else bias.to(q_bhtk.dtype),
-            rate=self.dropout.rate,
-            noise=call.noise,
-            place=self.dropout.place,
-            maps=wanted,
-        )
+        with region("attention"):
+            y_bhtk, maps = attend(
+                q_bhtk,
+                k_bgsk,
+                v_bgsk,
+                layout,
+                bias=None if bias is None else bias.to(q_bhtk.dtype),
+                rate=self.dropout.rate,
+                noise=call.noise,
+                place=self.dropout.place,
+                maps=wanted,
+            )
         y = self.outward(y_bhtk.transpose(1, 2).flatten(2))
         return y, Extras(maps={"maps": maps}) if maps is not None else NOTHING
 
