@@ -25,6 +25,7 @@ RECIPE = "recipes/demo.yaml"
 QKV = [sys.executable, "-m", "qkv"]
 HELD = 500  # pairs for dev and for test, of a corpus of your own
 SHOWN = 10
+TRAINING = 0.87  # of the minutes that are left
 WORDS = re.compile(r"\w+")
 NO_NETWORK = """
 The demo's texts could not be downloaded from the package registry:
@@ -82,8 +83,8 @@ def main() -> int:
     left = flags.minutes - clock.spent
     plan = json.loads(_qkv(["plan", *given, "--json", "--quiet"]))
     clock.done("plan")
-    # A tenth is kept back for the evaluation, and a tenth for what the plan did not know.
-    steps = max(50, int(plan["steps"] / plan["minutes"] * (left - clock.stages["plan"]) * 0.8))
+    # Some of the time is kept back for the evaluation, and for what the plan did not know.
+    steps = max(50, int(plan["steps"] / plan["minutes"] * (left - clock.stages["plan"]) * TRAINING))
     given += ["--train.max_steps", str(steps), "--train.validate_every", str(max(25, steps // 6))]
     out.mkdir(parents=True, exist_ok=True)
     print(_qkv(["plan", *given, "--save", str(out / "plan.json"), "--quiet"]))
