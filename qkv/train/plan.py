@@ -101,11 +101,11 @@ def plan(recipe: Recipe, cache: Path, say: Callable[[str], None] = lambda text: 
         saving = _seconds(trainer.save)
         memory = _memory(trainer, before, available)
         work = flops(trainer, batches[len(batches) // 2])
-        disk = _disk(trainer, Path(name))
+        second = sum(taken) / len(taken)
+        epoch = len(trainer.sampler.plan(0))
+        steps, minutes, ends_by = _until(recipe, epoch, second, judging, saving, data.dev is not None)
+        disk = _disk(trainer, Path(name), steps, epoch)
         rate = matrix_rate(trainer.precision)
-    second = sum(taken) / len(taken)
-    epoch = len(trainer.sampler.plan(0))
-    steps, minutes, ends_by = _until(recipe, epoch, second, judging, saving, data.dev is not None)
     return Plan(
         parameters=parameters(trainer.model),
         parts=by_part(trainer.model),
@@ -227,15 +227,18 @@ def _memory(trainer: Trainer, before: int, available: int) -> Memory:
     return Memory(process, weights, masters, optimizer, peak - process - kept, peak, available)
 
 
-def _disk(trainer: Trainer, folder: Path) -> dict[str, int]:
+def _disk(trainer: Trainer, folder: Path, steps: int, epoch: int) -> dict[str, int]:
+    """Bytes at the run's end, which keeps fewer checkpoints than it may when it is short."""
     train = trainer.recipe.train
+    looks = math.ceil(steps / (train.validate_every or epoch)) if trainer.data.dev is not None else 0
+    saves = looks + steps // train.save_every + (not looks)
     checkpoint = sum(path.stat().st_size for path in (folder / "checkpoints").rglob("*") if path.is_file())
     weights = sum(t.numel() * t.element_size() for t in trainer.masters.tensors().values())
     prepared = sum(path.stat().st_size for path in trainer.data.prepared.folder.rglob("*") if path.is_file())
     return {
         "prepared": prepared,
-        "checkpoints": checkpoint * (train.keep + 1),  # the best one is kept too
-        "snapshots": weights * (train.average + 2) if train.average > 1 else 0,
+        "checkpoints": checkpoint * min(train.keep + 1, saves),  # the best one is kept too
+        "snapshots": weights * min(train.average + 2, looks) if train.average > 1 else 0,
         "model": weights,
     }
 
