@@ -98,6 +98,14 @@ def device(machine: Machine | None = None) -> "torch.device":
     return torch.device("cuda" if machine.gpus else "cpu")
 
 
+def wait_for(device: "torch.device") -> None:
+    """Until it has done what it was given; a CPU has."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
 def peak_memory() -> int:
     """The most bytes this process has held: on the GPU where there is one, else in all."""
     import torch

@@ -1,12 +1,12 @@
 """`qkv bench train`: how fast a recipe trains on this machine, and where a step's time goes."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.cli.options import run_parser
+from qkv.cli.progress import tell
 
 if TYPE_CHECKING:
     from qkv.train.profile import Profile
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
     from qkv.train.speed import as_json, profiled, speed
 
     check_fit(resolved)
-    say = (lambda text: None) if args.quiet else _say
+    say = (lambda text: None) if args.quiet else tell
     measured = speed(resolved, CACHE, args.steps, say)
     seen = profiled(resolved, CACHE, args.steps, say) if args.profile else None
     if args.json:
@@ -77,7 +77,3 @@ def profile_lines(made: "Profile") -> list[str]:
             named = ", ".join(f"{name} {part:.1%}" for name, part in made.operations.get(kind, {}).items())
             found.append(f"  {kind:<10}{share:>6.1%}  {named}")
     return found
-
-
-def _say(text: str) -> None:
-    print(f"qkv: {text}", file=sys.stderr, flush=True)

@@ -1,11 +1,11 @@
 """`qkv plan`: what a run will take, before it is trained."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.cli.options import run_parser
+from qkv.cli.progress import tell
 
 if TYPE_CHECKING:
     from qkv.train.plan import Plan
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
     other = described(Path(args.machine)) if args.machine else None
     resolved.check_end()
     check_fit(resolved)
-    made = plan(resolved, CACHE, (lambda text: None) if args.quiet else _say)
+    made = plan(resolved, CACHE, (lambda text: None) if args.quiet else tell)
     found = as_json(made)
     if other is not None:
         found["elsewhere"] = {"machine": other.name, "unverified": True, **as_json(elsewhere(made, other))}
@@ -99,7 +99,3 @@ def _time(minutes: int | float) -> str:
     if minutes < 120:
         return f"{minutes:,.0f} min"
     return f"{minutes / 60:,.1f} h" if minutes < 48 * 60 else f"{minutes / 1440:,.1f} days"
-
-
-def _say(text: str) -> None:
-    print(f"qkv: {text}", file=sys.stderr, flush=True)

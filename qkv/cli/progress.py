@@ -56,3 +56,8 @@ class Progress:
             self.shown = len(text)
         else:
             print(text, file=self.stream, flush=True)
+
+
+def tell(text: str) -> None:
+    """A line beside the output, at once."""
+    print(f"qkv: {text}", file=sys.stderr, flush=True)

@@ -1,12 +1,12 @@
 """`qkv reproduce`: a paper's statement, what was expected, what is measured here; the exit code tells."""
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.cli.options import Parser
+from qkv.cli.progress import tell
 from qkv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
             raise ConfigError(
                 f"reproduce: no claim takes {flags.max_minutes:g} minutes or less; the shortest takes {shortest:g}"
             )
-    bench = Bench(Path(flags.work or ".cache/claims"), lambda text: print(f"qkv: {text}", file=sys.stderr, flush=True))
+    bench = Bench(Path(flags.work or ".cache/claims"), tell)
     outcomes = []
     for name, claim in chosen.items():
         if not flags.json:

@@ -43,7 +43,6 @@ def matrix_rate(precision: Precision, side: int = SIDE, repeats: int = 5) -> flo
     for _ in range(repeats):
         began = time.perf_counter()
         torch.mm(a, b, out=out)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+        runtime.wait_for(device)
         best = min(best, time.perf_counter() - began)
     return 2 * side**3 / best

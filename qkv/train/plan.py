@@ -6,7 +6,6 @@ tried. For another machine the same work is divided by that machine's own matrix
 """
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,11 +18,11 @@ from qkv import native, runtime
 from qkv.data.batch import Batch
 from qkv.data.sampling import Position
 from qkv.errors import ConfigError
-from qkv.lock import FolderLock
 from qkv.models.base import parameters
 from qkv.train.loop import Trainer
 from qkv.train.machine import OtherMachine, matrix_rate
 from qkv.train.recipe import Recipe
+from qkv.train.trial import trial
 
 TRIALS = 10
 SMALL = 8  # a first part of the largest batch, this many times smaller
@@ -79,11 +78,8 @@ def plan(recipe: Recipe, cache: Path, say: Callable[[str], None] = lambda text: 
     """Tries a few steps of the run, in a folder that is gone afterwards."""
     recipe.check_end()
     data = recipe.data.build().prepare(cache, lambda progress: say(str(progress)))
-    torch.set_num_threads(runtime.threads())
     before = runtime.memory_held()
-    with tempfile.TemporaryDirectory() as name, FolderLock(Path(name)) as lock:
-        trainer = Trainer(recipe, data, Path(name), lock)
-        trainer.objective.train()
+    with trial(recipe, data) as trainer:
         batches = _tried(trainer)
         say(f"trying {len(batches)} steps of {len(trainer.sampler.plan(0)):,}")
         available = runtime.this_machine().memory
@@ -104,7 +100,7 @@ def plan(recipe: Recipe, cache: Path, say: Callable[[str], None] = lambda text: 
         second = sum(taken) / len(taken)
         epoch = len(trainer.sampler.plan(0))
         steps, minutes, ends_by = _until(recipe, epoch, second, judging, saving, data.dev is not None)
-        disk = _disk(trainer, Path(name), steps, epoch)
+        disk = _disk(trainer, steps, epoch)
         rate = matrix_rate(trainer.precision)
     return Plan(
         parameters=parameters(trainer.model),
@@ -227,12 +223,12 @@ def _memory(trainer: Trainer, before: int, available: int) -> Memory:
     return Memory(process, weights, masters, optimizer, peak - process - kept, peak, available)
 
 
-def _disk(trainer: Trainer, folder: Path, steps: int, epoch: int) -> dict[str, int]:
+def _disk(trainer: Trainer, steps: int, epoch: int) -> dict[str, int]:
     """Bytes at the run's end, which keeps fewer checkpoints than it may when it is short."""
     train = trainer.recipe.train
     looks = math.ceil(steps / (train.validate_every or epoch)) if trainer.data.dev is not None else 0
     saves = looks + steps // train.save_every + (not looks)
-    checkpoint = sum(path.stat().st_size for path in (folder / "checkpoints").rglob("*") if path.is_file())
+    checkpoint = sum(path.stat().st_size for path in (trainer.folder / "checkpoints").rglob("*") if path.is_file())
     weights = sum(t.numel() * t.element_size() for t in trainer.masters.tensors().values())
     prepared = sum(path.stat().st_size for path in trainer.data.prepared.folder.rglob("*") if path.is_file())
     return {

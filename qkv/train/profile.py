@@ -15,10 +15,12 @@ from typing import Any, get_args
 import torch
 from torch.profiler import ProfilerActivity
 
+from qkv import runtime
 from qkv.data.batch import Batch
 from qkv.tracing import MARK, Kind, region
 from qkv.train.loop import Trainer
 
+WARM = 3  # steps before anything is timed
 KINDS: tuple[str, ...] = (*get_args(Kind), "idle")
 NAMES: dict[str, re.Pattern[str]] = {
     "matrix": re.compile(r"aten::_?(mm|addmm|bmm|baddbmm|linear|scaled_mm|grouped_mm|convolution\w*|mkldnn\w*)"),
@@ -28,6 +30,7 @@ NAMES: dict[str, re.Pattern[str]] = {
     "loss": re.compile(r"aten::(nll_loss\w*|cross_entropy\w*|_?log_softmax\w*|logsumexp)"),
     "optimizer": re.compile(r"aten::_(fused_adam\w*|foreach_\w*)|Optimizer\.\w+#.*"),
 }
+WHOLE = ("attention", "norm", "optimizer")  # whose named operations are made of others, which count with them
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,18 @@ class Profile:
 
 
 def profile(trainer: Trainer, feed: Iterator[Batch], steps: int, *, largest: int = 4) -> Profile:
-    """So many steps from the feed, looked at, after two to warm up."""
+    """So many steps from the feed, looked at, after a few to warm up."""
     gpu = trainer.device.type == "cuda"
-    for _ in range(2):
+    for _ in range(WARM):
         trainer.step(next(feed))
-    _wait(gpu)
+    runtime.wait_for(trainer.device)
     with torch.profiler.profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]) as found:
         began = time.perf_counter()
         for _ in range(steps):
             with region("data"):
                 batch = next(feed)
             trainer.step(batch)
-        _wait(gpu)
+        runtime.wait_for(trainer.device)
         seconds = time.perf_counter() - began
     return _summed(list(found.events() or []), seconds, steps, gpu, largest)
 
@@ -79,9 +82,8 @@ def _summed(events: list[Any], seconds: float, steps: int, gpu: bool, largest: i
 
 
 def _kind(event: Any, regions: dict[int, str]) -> str:
-    for kind, pattern in NAMES.items():
-        if pattern.fullmatch(event.name):
-            return kind
+    if (named := _named(event)) is not None:
+        return named
     if (marked := _marked(event)) is not None:
         return marked
     at = event
@@ -92,19 +94,18 @@ def _kind(event: Any, regions: dict[int, str]) -> str:
     return "other"
 
 
+def _named(event: Any) -> str | None:
+    """The kind that an operation's own name says."""
+    return next((kind for kind, pattern in NAMES.items() if pattern.fullmatch(event.name)), None)
+
+
 def _marked(event: Any) -> str | None:
-    """The innermost region around an event, or the event's own."""
+    """The innermost region that an event is, or stands in; a larger operation of one kind is one."""
     at = event
     while at is not None:
         if at.name.startswith(MARK):
             return str(at.name.removeprefix(MARK))
-        for kind, pattern in NAMES.items():
-            if kind in ("attention", "norm", "optimizer") and pattern.fullmatch(at.name):
-                return kind
+        if (kind := _named(at)) in WHOLE:
+            return kind
         at = at.cpu_parent
     return None
-
-
-def _wait(gpu: bool) -> None:
-    if gpu:
-        torch.cuda.synchronize()

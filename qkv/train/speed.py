@@ -1,10 +1,8 @@
 """How fast a recipe trains here: its own batches in their own order, beside what the machine's matrices could do."""
 
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,12 @@ import torch
 
 from qkv import runtime
 from qkv.data.sampling import Position
-from qkv.lock import FolderLock
 from qkv.models.base import parameters
-from qkv.train.loop import Trainer
 from qkv.train.machine import matrix_rate
 from qkv.train.plan import flops
-from qkv.train.profile import Profile, profile
+from qkv.train.profile import WARM, Profile, profile
 from qkv.train.recipe import Recipe
-
-WARM = 3
+from qkv.train.trial import trial
 
 
 @dataclass(frozen=True)
@@ -51,20 +46,18 @@ class Speed:
 
 def speed(recipe: Recipe, cache: Path, steps: int, say: Callable[[str], None] = lambda text: None) -> Speed:
     """Times so many steps, one by one."""
-    with _trainer(recipe, cache, say) as trainer:
-        gpu = trainer.device.type == "cuda"
-        took, tokens, waited = [], [], 0.0
+    data = recipe.data.build().prepare(cache, lambda progress: say(str(progress)))
+    with trial(recipe, data) as trainer:
+        took, tokens = [], []
         with trainer.data.feed(trainer.sampler, Position(0, 0), recipe.train.seed) as feed:
             for _ in range(WARM):
-                batch = next(feed)
-                trainer.step(batch)
+                trainer.step(next(feed))
             before = feed.waited
             for number in range(1, steps + 1):
                 began = time.perf_counter()
                 batch = next(feed)
                 trainer.step(batch)
-                if gpu:
-                    torch.cuda.synchronize()
+                runtime.wait_for(trainer.device)
                 took.append(time.perf_counter() - began)
                 tokens.append(batch.counts["target_tokens"])
                 say(f"step {number} of {steps}: {tokens[-1] / took[-1]:,.0f} tokens/s")
@@ -94,23 +87,11 @@ def speed(recipe: Recipe, cache: Path, steps: int, say: Callable[[str], None] = 
 
 def profiled(recipe: Recipe, cache: Path, steps: int, say: Callable[[str], None] = lambda text: None) -> Profile:
     """Where so many steps' time goes."""
-    with (
-        _trainer(recipe, cache, say) as trainer,
-        trainer.data.feed(trainer.sampler, Position(0, 0), recipe.train.seed) as feed,
-    ):
+    data = recipe.data.build().prepare(cache, lambda progress: say(str(progress)))
+    with trial(recipe, data) as trainer, data.feed(trainer.sampler, Position(0, 0), recipe.train.seed) as feed:
         return profile(trainer, feed, steps)
 
 
 def as_json(made: Speed) -> dict[str, Any]:
     """As plain values, with what follows from them."""
     return {**asdict(made), "share_of_matrix_rate": made.share}
-
-
-@contextmanager
-def _trainer(recipe: Recipe, cache: Path, say: Callable[[str], None]) -> Iterator[Trainer]:
-    data = recipe.data.build().prepare(cache, lambda progress: say(str(progress)))
-    torch.set_num_threads(runtime.threads())
-    with tempfile.TemporaryDirectory() as name, FolderLock(Path(name)) as lock:
-        trainer = Trainer(recipe, data, Path(name), lock)
-        trainer.objective.train()
-        yield trainer

@@ -1,6 +1,8 @@
 """Where a step's time goes: each operation counts once, as the kind of work that it is."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,10 +16,10 @@ from qkv.train.speed import as_json, profiled, speed
 from tests.torture import trainee
 
 
-def kinds_of(run: object) -> dict[str, set[str]]:
+def kinds_of(run: Callable[[], None]) -> dict[str, set[str]]:
     """The names of the operations of something that runs, by their kind."""
     with looked_at(activities=[ProfilerActivity.CPU]) as found:
-        run()  # type: ignore[operator]
+        run()
     made = subject._summed(list(found.events()), 1.0, 1, False, 1000)
     return {kind: set(named) for kind, named in made.operations.items()}
 
@@ -56,6 +58,20 @@ def test_the_innermost_region_counts() -> None:
 
 def test_a_region_costs_nothing_where_nobody_looks() -> None:
     assert region("loss") is region("dropout")
+
+
+def test_on_a_gpu_the_rest_is_what_it_waited_for() -> None:
+    def event(name: str, where: str, device: float) -> SimpleNamespace:
+        times = {"self_device_time_total": device, "self_cpu_time_total": 9e6}
+        kind = SimpleNamespace(name=where)
+        return SimpleNamespace(name=name, sequence_nr=-1, cpu_parent=None, device_type=kind, **times)
+
+    # The device's own events say again what those of the host that began them say.
+    events = [event("aten::mm", "CPU", 5e5), event("aten::exp", "CPU", 1e5), event("gemm", "CUDA", 5e5)]
+    made = subject._summed(events, 1.0, 2, True, 4)
+    assert (made.seconds, made.device) == (0.5, "cuda")
+    assert (made.shares["matrix"], made.shares["other"]) == (0.5, 0.1)
+    assert made.shares["idle"] == pytest.approx(0.4)
 
 
 def test_a_step_is_accounted_for(tmp_path: Path) -> None:
